@@ -40,6 +40,12 @@ Status find_handle(roda_handle handle, Engine** engine, HandleState** state) {
   return Status::invalid("Handle " + std::to_string(handle) + " was not created or has been cleared.");
 }
 
+// As much of it as the caller knows.
+void fill(roda_traffic* traffic, roda_traffic told) {
+  told.struct_size = std::min(traffic->struct_size, static_cast<uint32_t>(sizeof told));
+  std::memcpy(traffic, &told, told.struct_size);
+}
+
 }  // namespace
 
 const char* roda_version(void) { return roda::engine::kVersion; }
@@ -275,3 +281,16 @@ void roda_rendezvous_retire(roda_rendezvous* server, uint64_t generation, const 
 }
 
 void roda_rendezvous_stop(roda_rendezvous* server) { delete server; }
+
+int32_t roda_control_traffic(roda_traffic* traffic) {
+  const Engine* engine = Process::get().running();
+  if (engine == nullptr) return kNotInitialised;
+  const auto told = engine->control_traffic();
+  fill(traffic, {0, told.links, told.sent, told.received, told.bytes, 0});
+  return 0;
+}
+
+void roda_rendezvous_traffic(const roda_rendezvous* server, roda_traffic* traffic) {
+  const auto told = server->server->traffic();
+  fill(traffic, {0, static_cast<uint32_t>(told.clients), told.answers, told.requests, told.bytes, told.values});
+}

@@ -232,6 +232,21 @@ RODA_API int32_t roda_rendezvous_start(const char* address, int32_t port, const 
 RODA_API void roda_rendezvous_retire(roda_rendezvous* server, uint64_t generation, const char* reason);
 RODA_API void roda_rendezvous_stop(roda_rendezvous* server);
 
+/* --- what connections have carried so far: for whoever compares it with what was foreseen. Any thread --------------
+ */
+
+typedef struct roda_traffic {
+  uint32_t struct_size;
+  uint32_t connections;
+  uint64_t sent, received; /* messages */
+  uint64_t bytes;          /* of both */
+  uint64_t values;         /* of a rendezvous: that ranks put there */
+} roda_traffic;
+/* Of this rank's control plane with those of other hosts: 0; -1 not initialised. Zeros where it leads no host. */
+RODA_API int32_t roda_control_traffic(roda_traffic* traffic);
+/* Of a rendezvous with the ranks that proved the secret: requests received and answers sent. */
+RODA_API void roda_rendezvous_traffic(const roda_rendezvous* server, roda_traffic* traffic);
+
 #ifdef __cplusplus
 }
 #endif

@@ -73,7 +73,7 @@ class StoreServer::Loop {
         std::uint64_t id = events[i].data.u64;
         if (id == kOrders) {
           if (carry_out_orders()) continue;
-          RODA_LOG(debug, "rendezvous ends after {} requests", requests());
+          RODA_LOG(debug, "rendezvous ends after {} requests", traffic().requests);
           return;
         }
         if (id == kListener) {
@@ -88,7 +88,11 @@ class StoreServer::Loop {
     }
   }
 
-  std::uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
+  Traffic traffic() const {
+    return {clients_served_.load(std::memory_order_relaxed), requests_.load(std::memory_order_relaxed),
+            answers_.load(std::memory_order_relaxed), values_.load(std::memory_order_relaxed),
+            bytes_.load(std::memory_order_relaxed)};
+  }
 
   // Any thread.
   void ask_to_stop() {
@@ -196,7 +200,7 @@ class StoreServer::Loop {
       RODA_RETURN_IF_ERROR(connection.test(&ready));
     }
     if (connection.ready()) {
-      strangers_.erase(id);
+      clients_served_.fetch_add(strangers_.erase(id), std::memory_order_relaxed);
       RODA_RETURN_IF_ERROR(connection.flush());
       std::vector<std::uint8_t> frame;
       bool received = true;
@@ -205,7 +209,7 @@ class StoreServer::Loop {
         if (!received) break;
         auto request = store_wire::parse_request(frame);
         if (!request) return Status::invalid("it sent a malformed request");
-        requests_.fetch_add(1, std::memory_order_relaxed);
+        count(*request, frame.size());
         RODA_RETURN_IF_ERROR(handler_.handle(id, *request));
       }
     }
@@ -214,13 +218,24 @@ class StoreServer::Loop {
     return {};
   }
 
+  void count(const store_wire::Request& request, std::size_t bytes) {
+    using store_wire::Op;
+    const bool is_value = request.op == Op::kPut || request.op == Op::kPutIfAbsent || request.op == Op::kGive;
+    requests_.fetch_add(1, std::memory_order_relaxed);
+    values_.fetch_add(is_value ? 1 : 0, std::memory_order_relaxed);
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+
   // May doom the receiver, but drops nobody: callers hold references.
   void answer(std::uint64_t id, const store_wire::Response& response) {
     auto at = clients_.find(id);
     if (at == clients_.end() || doomed_.contains(id)) return;
     Client& client = at->second;
     bool accepted = false;
-    Status status = client.connection->send_frame(store_wire::encode(response), &accepted);
+    const std::vector<std::uint8_t> frame = store_wire::encode(response);
+    answers_.fetch_add(1, std::memory_order_relaxed);
+    bytes_.fetch_add(frame.size(), std::memory_order_relaxed);
+    Status status = client.connection->send_frame(frame, &accepted);
     if (status.ok() && !accepted) status = Status::peer(-1, "it does not read its answers");
     if (!status.ok()) {
       doomed_.emplace(id, status);
@@ -277,7 +292,7 @@ class StoreServer::Loop {
   std::map<std::uint64_t, Status> doomed_;  // to be dropped once nothing refers to them
   std::uint64_t next_id_ = kOrders + 1;
   std::uint64_t refused_ = 0;
-  std::atomic<std::uint64_t> requests_{0};
+  std::atomic<std::uint64_t> clients_served_{0}, requests_{0}, answers_{0}, values_{0}, bytes_{0};
 
   UniqueFd wake_;
   Mutex orders_mutex_;
@@ -311,7 +326,7 @@ StoreServer::StoreServer(const SocketAddress& address, std::unique_ptr<Loop> loo
 
 StoreServer::~StoreServer() { stop(); }
 
-std::uint64_t StoreServer::requests() const { return loop_ != nullptr ? loop_->requests() : 0; }
+StoreServer::Traffic StoreServer::traffic() const { return loop_ != nullptr ? loop_->traffic() : Traffic(); }
 
 void StoreServer::retire(const std::string& scope, const Status& reason) {
   if (loop_ != nullptr) loop_->ask_to_retire(scope, reason);

@@ -35,8 +35,15 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
 
   const SocketAddress& address() const { return address_; }
-  // Answered or carried out so far. Any thread.
-  std::uint64_t requests() const;
+  // So far. Any thread.
+  struct Traffic {
+    std::uint64_t clients = 0;   // that proved the secret
+    std::uint64_t requests = 0;  // answered or carried out
+    std::uint64_t answers = 0;
+    std::uint64_t values = 0;  // put or given
+    std::uint64_t bytes = 0;   // of requests and answers
+  };
+  Traffic traffic() const;
   // Nobody meets in that scope (store.h) any more: what is there goes, what still comes is dropped, and whoever asks
   // there gets `reason` as the error. Any thread.
   void retire(const std::string& scope, const Status& reason);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "algorithms/topology/host_tree.h"
 #include "core/control/host_links.h"
 #include "plugins/base/log.h"
 
@@ -36,7 +37,7 @@ std::vector<std::int32_t> leaders_of(const Topology& topology) {
 
 // Of the host and of the hosts below it in the tree.
 wire::RankRanges ranks_below(const Topology& topology, int host, int fan_out) {
-  const HostPlace place = place_of(host, static_cast<int>(topology.hosts.size()), fan_out);
+  const topology::HostPlace place = topology::place_of(host, static_cast<int>(topology.hosts.size()), fan_out);
   wire::RankRanges below;
   for (int rank = 0; rank < topology.size(); ++rank) {
     const int of = topology.rank(rank).host;
@@ -50,7 +51,7 @@ std::vector<std::int32_t> leaders_above(const Topology& topology, int rank, cons
   std::vector<std::int32_t> way;
   if (leaders.size() == 1) return way;
   const int hosts = static_cast<int>(leaders.size());
-  for (int host = topology.rank(rank).host; host >= 0; host = place_of(host, hosts, fan_out).parent) {
+  for (int host = topology.rank(rank).host; host >= 0; host = topology::place_of(host, hosts, fan_out).parent) {
     const std::int32_t leader = leaders[static_cast<std::size_t>(host)];
     if (leader != rank) way.push_back(leader);
   }

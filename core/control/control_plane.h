@@ -6,7 +6,7 @@
 // leader of the first rank's host orders, and every record travels down the tree again, to be appended to the log of
 // each host. So what a leader sends and receives for one announcement of all ranks grows with the tree's fan-out alone.
 //
-// Threads: the holder of the baton, except abort() and is_aborted(): any thread.
+// Threads: the holder of the baton, except abort(), is_aborted() and traffic(): any thread.
 #pragma once
 
 #include <chrono>
@@ -72,6 +72,9 @@ class ControlPlane {
   // Memory of each rank of this host, this one's and the others' by local rank; see HostSegment.
   std::span<std::byte> room() const { return segment_->room(segment_->local_rank()); }
   std::vector<std::span<std::byte>> rooms() const;
+
+  // With other hosts; nothing where this rank leads none. Any thread.
+  HostLinks::Traffic traffic() const { return links_ != nullptr ? links_->traffic() : HostLinks::Traffic(); }
 
   // Another rank of this host runs on the caller's core; see HostSegment.
   bool shares_core() { return segment_->shares_core(); }

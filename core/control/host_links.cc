@@ -7,6 +7,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "algorithms/topology/host_tree.h"
 #include "plugins/base/local_address.h"
 #include "plugins/base/log.h"
 #include "plugins/base/secure_connection.h"
@@ -183,6 +184,21 @@ void HostLinks::queue_frame(Link& link, Frame kind, std::span<const std::byte> p
   link.queue.push_back(std::move(frame));
 }
 
+HostLinks::Traffic HostLinks::traffic() const {
+  return {static_cast<std::uint32_t>(links_.size()), sent_.load(std::memory_order_relaxed),
+          received_.load(std::memory_order_relaxed), bytes_.load(std::memory_order_relaxed)};
+}
+
+void HostLinks::count(std::atomic<std::uint64_t>* records, std::size_t bytes) {
+  records->fetch_add(1, std::memory_order_relaxed);
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void HostLinks::queue_record(Link& link, std::span<const std::byte> record) {
+  queue_frame(link, Frame::kRecord, record);
+  count(&sent_, record.size());
+}
+
 Status HostLinks::flush(Link& link) {
   if (link.left) return {};
   for (bool accepted = true; accepted && !link.queue.empty();) {
@@ -206,6 +222,7 @@ Status HostLinks::take_frame(Link& link, const std::vector<std::uint8_t>& frame,
   const auto payload = std::as_bytes(std::span(frame)).subspan(1);
   switch (static_cast<Frame>(frame[0])) {
     case Frame::kRecord:
+      count(&received_, payload.size());
       arrived_.push_back({{payload.begin(), payload.end()}, link.is_above});
       return {};
     case Frame::kGoodbye:
@@ -259,13 +276,13 @@ bool HostLinks::receive(std::vector<std::byte>* record, bool* from_above) {
 
 void HostLinks::send_up(std::span<const std::byte> record) {
   for (Link& link : links_) {
-    if (link.is_above) queue_frame(link, Frame::kRecord, record);
+    if (link.is_above) queue_record(link, record);
   }
 }
 
 void HostLinks::send_down(std::span<const std::byte> record) {
   for (Link& link : links_) {
-    if (!link.is_above) queue_frame(link, Frame::kRecord, record);
+    if (!link.is_above) queue_record(link, record);
   }
 }
 
@@ -292,7 +309,7 @@ Status HostLinks::form(Store& store, const std::vector<std::int32_t>& leaders, s
                        const Options& options, std::unique_ptr<HostLinks>* out) {
   const auto leader = [&](int host) { return leaders[static_cast<std::size_t>(host)]; };
   const auto host = static_cast<int>(std::ranges::find(leaders, self) - leaders.begin());
-  const HostPlace place = place_of(host, static_cast<int>(leaders.size()), options.fan_out);
+  const topology::HostPlace place = topology::place_of(host, static_cast<int>(leaders.size()), options.fan_out);
   std::vector<std::int32_t> children;
   for (const int child : place.children) children.push_back(leader(child));
   std::unique_ptr<HostLinks> links(new HostLinks);

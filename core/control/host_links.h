@@ -1,10 +1,10 @@
 // The links between hosts: one authenticated connection from every other host's leader to the leader above it in the
-// tree of hosts.
+// tree of hosts (algorithms/topology/host_tree.h).
 //
 // Frames carry a kind byte and a record or an error. Threads: the holder of the baton.
 #pragma once
 
-#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -24,37 +24,6 @@ class SecureConnection;
 }
 
 namespace roda::control {
-
-// The tree over the hosts along which control records travel: up to the first host, which orders them, and down again.
-// Every subtree is a block of neighbouring hosts, so that what its ranks say together is named by few ranges of ranks
-// where ranks are numbered host by host.
-struct HostPlace {
-  int parent = -1;            // -1: the root, host 0
-  std::vector<int> children;  // ascending, at most `fan_out`
-  int end = 0;                // the hosts from this one up to here, exclusive, are its subtree
-};
-
-// Of `host` among `hosts`; a complete tree of that fan-out (at least 1) is log(hosts) deep.
-inline HostPlace place_of(int host, int hosts, int fan_out) {
-  HostPlace place;
-  for (int begin = 0, end = hosts;;) {
-    // The first of the block is its root; the rest is cut into blocks of nearly the same size.
-    const int rest = end - begin - 1;
-    const int parts = std::min(fan_out, rest);
-    const auto edge = [&](int part) { return begin + 1 + static_cast<int>(static_cast<long>(rest) * part / parts); };
-    if (host == begin) {
-      place.end = end;
-      for (int part = 0; part < parts; ++part) place.children.push_back(edge(part));
-      return place;
-    }
-    int part = 0;
-    while (host >= edge(part + 1)) ++part;
-    place.parent = begin;
-    const int next_begin = edge(part);
-    end = edge(part + 1);
-    begin = next_begin;
-  }
-}
 
 class HostLinks {
  public:
@@ -87,6 +56,12 @@ class HostLinks {
   void send_abort(const Status& cause);
   // True while bytes wait to be written.
   bool unsent() const;
+  // Records so far, since the links formed. Any thread.
+  struct Traffic {
+    std::uint32_t links = 0;
+    std::uint64_t sent = 0, received = 0, bytes = 0;
+  };
+  Traffic traffic() const;
   // The links end in an orderly way: their end is no failure.
   void depart();
 
@@ -110,11 +85,14 @@ class HostLinks {
   Status flush(Link& link);
   Status take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort);
   static void queue_frame(Link& link, Frame kind, std::span<const std::byte> payload);
+  void queue_record(Link& link, std::span<const std::byte> record);
+  void count(std::atomic<std::uint64_t>* records, std::size_t bytes);
 
   UniqueFd poll_;
   ForkGuard guard_;
   std::vector<Link> links_;
   std::deque<Arrived> arrived_;
+  std::atomic<std::uint64_t> sent_{0}, received_{0}, bytes_{0};  // of records
 };
 
 }  // namespace roda::control

@@ -79,6 +79,9 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // Of memory that is not the host's; null: none is usable here.
   const roda_device* device() const { return parts_.device; }
 
+  // With the control planes of other hosts.
+  control::HostLinks::Traffic control_traffic() const { return parts_.control->traffic(); }
+
   // Queues the operations of one handle (made by handles().create) as a group: all or none. Their requests are
   // complete but for the rank. `will_wait`: the caller waits right after.
   Status submit(HandleState* handle, bool will_wait);

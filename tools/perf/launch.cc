@@ -50,13 +50,16 @@ Environment current_environment() {
   return result;
 }
 
-Environment rank_environment(int rank, int ranks, int port) {
+Environment rank_environment(int rank, const Options& options, int port) {
   Environment result = current_environment();
-  const std::string number = std::to_string(rank), size = std::to_string(ranks);
-  result["HOROVOD_RANK"] = result["HOROVOD_LOCAL_RANK"] = number;
-  result["HOROVOD_SIZE"] = result["HOROVOD_LOCAL_SIZE"] = size;
-  result["HOROVOD_CROSS_RANK"] = "0";
-  result["HOROVOD_CROSS_SIZE"] = "1";
+  const int local = options.ranks / options.hosts, host = rank / local;
+  result["HOROVOD_RANK"] = std::to_string(rank);
+  result["HOROVOD_SIZE"] = std::to_string(options.ranks);
+  result["HOROVOD_LOCAL_RANK"] = std::to_string(rank % local);
+  result["HOROVOD_LOCAL_SIZE"] = std::to_string(local);
+  result["HOROVOD_CROSS_RANK"] = std::to_string(host);
+  result["HOROVOD_CROSS_SIZE"] = std::to_string(options.hosts);
+  if (options.hosts > 1) result["HOROVOD_HOSTNAME"] = "host" + std::to_string(host);
   result["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = "127.0.0.1";
   result["HOROVOD_GLOO_RENDEZVOUS_PORT"] = std::to_string(port);
   result["HOROVOD_SECRET_FD"] = std::to_string(kSecretDescriptor);
@@ -127,7 +130,7 @@ int wait_for_all(std::map<pid_t, int> running) {
 
 }  // namespace
 
-int run_ranks(int ranks, const std::vector<std::string>& arguments) {
+int run_ranks(const Options& options, const std::vector<std::string>& arguments, roda_traffic* store) {
   const std::string secret = make_secret();
   roda_error error{};
   error.struct_size = sizeof error;
@@ -139,8 +142,8 @@ int run_ranks(int ranks, const std::vector<std::string>& arguments) {
   }
   const Server server(started);
   std::map<pid_t, int> running;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const pid_t pid = start_rank(rank_environment(rank, ranks, port), arguments, secret);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    const pid_t pid = start_rank(rank_environment(rank, options, port), arguments, secret);
     if (pid < 0) {
       std::fprintf(stderr, "roda-perf: rank %d could not be started\n", rank);
       end_all(running);
@@ -149,7 +152,9 @@ int run_ranks(int ranks, const std::vector<std::string>& arguments) {
     }
     running[pid] = rank;
   }
-  return wait_for_all(running);
+  const int result = wait_for_all(running);
+  roda_rendezvous_traffic(started, store);
+  return result;
 }
 
 void end_with_parent() {

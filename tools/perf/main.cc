@@ -25,6 +25,7 @@ std::string contradiction(const Options& options) {
                                          [&](std::int32_t collective) { return has_algorithm(collective, algorithm); });
     if (!is_known) return "no chosen collective has an algorithm " + algorithm;
   }
+  if (options.ranks % options.hosts != 0) return "-n must be a multiple of --hosts";
   const bool is_rank = options.launched || std::getenv("HOROVOD_RANK") != nullptr;
   const bool is_launchers = is_rank && !options.job;
   return is_launchers && jobs(options).size() > 1 ? "under a launcher there is one job: give one -t and one -a" : "";
@@ -52,7 +53,9 @@ int run_rank(Options options, const Job& job) {
   const Session session;
   Report report(options.json, session.rank() != 0);
   bool right = true;
-  if (options.idle_seconds > 0) {
+  if (options.control) {
+    right = measure_control(session, options, &report);
+  } else if (options.idle_seconds > 0) {
     right = measure_idle(session, options, &report);
   } else if (!options.model.empty()) {
     right = measure_model(session, options, &report);
@@ -67,7 +70,11 @@ int run_jobs(const Options& options, const std::vector<std::string>& arguments) 
   for (std::size_t job = 0; job < jobs(options).size(); ++job) {
     std::vector<std::string> with_job = arguments;
     with_job.push_back("--job=" + std::to_string(job));
-    const int code = run_ranks(options.ranks, with_job);
+    roda_traffic store{};
+    store.struct_size = sizeof store;
+    const int code = run_ranks(options, with_job, &store);
+    Report report(options.json, code != 0);
+    if (options.control) report_forming(options, store, &report);
     if (result == 0) result = code;
   }
   return result;

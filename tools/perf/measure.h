@@ -2,6 +2,8 @@
 // results were right, on every rank.
 #pragma once
 
+#include <vector>
+
 #include "tools/perf/options.h"
 #include "tools/perf/report.h"
 #include "tools/perf/session.h"
@@ -17,7 +19,16 @@ bool measure_model(const Session& session, const Options& options, Report* repor
 // CPU time and context switches while nothing is submitted: the worst over the ranks.
 bool measure_idle(const Session& session, const Options& options, Report* report);
 
-// The largest of every rank's value.
-double max_over_ranks(double value);
+// What forming the job and agreeing on a step's tensors take, beside what is predicted. The second: where the job was
+// started, when it has ended.
+bool measure_control(const Session& session, const Options& options, Report* report);
+void report_forming(const Options& options, const roda_traffic& store, Report* report);
+
+// Every rank's values, combined by a roda_reduce_op.
+std::vector<double> over_ranks(std::vector<double> values, std::int32_t op);
+inline double max_over_ranks(double value) { return over_ranks({value}, RODA_MAX).front(); }
+
+// Microseconds of processor time that all threads of this process have had.
+double processor_us();
 
 }  // namespace roda::perf

@@ -55,6 +55,10 @@ void resolve(const Lists& lists, Options* options) {
   }
   options->transports = names_or_default(lists.transports);
   options->algorithms = names_or_default(lists.algorithms);
+  if (options->control && lists.transports.empty()) options->transports = {"tcp"};
+  if (options->control && options->transports != std::vector<std::string>{"tcp"}) {
+    throw CLI::ValidationError("--control", "counts jobs over tcp; leave -t out");
+  }
   if (options->min_bytes > options->max_bytes) throw CLI::ValidationError("-b", "is larger than -e");
 }
 
@@ -92,6 +96,9 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
   app->add_option("-n,--ranks", options->ranks, "processes to start")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
+  app->add_option("--hosts", options->hosts, "hosts that the ranks are to think they are on, as many on each")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
   app->add_flag("--launched", options->launched, "a launcher (mpirun, say) started the ranks, and this is one of them");
   app->add_option("-t,--transports", lists->transports, "values of HOROVOD_CPU_OPERATIONS, one job each");
   app->add_option("-a,--algorithms", lists->algorithms, "names for HOROVOD_SELECT, one job each");
@@ -112,6 +119,9 @@ void add_how(CLI::App* app, Options* options) {
                   "instead of a sweep: CPU time and context switches of an idle initialised process in SECONDS")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 3600.0));
+  app->add_flag("--control", options->control,
+                "instead of a sweep: what forming the job and agreeing on a step's 161 tensors take, in messages and\n"
+                "processor time, beside the messages that roda-sim --control counts");
   app->add_flag("--json", options->json, "one JSON object per line");
   app->add_option("--job", options->job)->group("");
 }

@@ -18,6 +18,7 @@ struct Options {
   std::size_t max_bytes = 64u << 20;
   double factor = 4;
   int ranks = 2;
+  int hosts = 1;                        // that the ranks are to think they are on, as many on each
   std::vector<std::string> transports;  // "" is the engine's own choice
   std::vector<std::string> algorithms;  // "" is the engine's own choice
   int warmup = -1;                      // -1: by size
@@ -27,6 +28,7 @@ struct Options {
   bool json = false;
   std::string model;        // "": sweep
   double idle_seconds = 0;  // > 0: measure an idle process instead
+  bool control = false;     // count the control plane's messages instead
   bool launched = false;    // every process is a rank already
   std::optional<int> job;   // set in a rank that roda-perf started itself: index into jobs()
 };

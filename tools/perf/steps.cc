@@ -119,13 +119,6 @@ void time_in_turn(const Options& options, std::vector<Way>* ways) {
   }
 }
 
-// Of all threads of this process.
-double processor_us() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
-}
-
 // What a tensor costs that all ranks know and that has next to nothing to move: submitting it, agreeing on it and
 // ending it, the wait for the other ranks included.
 void measure_agreeing(const Options& options, std::size_t count, Report* report) {
@@ -146,6 +139,12 @@ void measure_agreeing(const Options& options, std::size_t count, Report* report)
 }
 
 }  // namespace
+
+double processor_us() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
+}
 
 bool measure_model(const Session& session, const Options& options, Report* report) {
   const std::vector<std::size_t> sizes = tools::gradient_sizes(options.model);

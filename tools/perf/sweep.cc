@@ -74,17 +74,18 @@ void for_each_kind(const Options& options, const std::function<void(const Case&)
 
 }  // namespace
 
-double max_over_ranks(double value) {
-  const std::int64_t shape = 1;
-  roda_op op = Session::make_op(RODA_ALLREDUCE, "perf.max_over_ranks");
+std::vector<double> over_ranks(std::vector<double> values, std::int32_t reduction) {
+  const auto shape = static_cast<std::int64_t>(values.size());
+  const std::string name = "perf.over_ranks." + std::to_string(reduction) + "." + std::to_string(shape);
+  roda_op op = Session::make_op(RODA_ALLREDUCE, name.c_str());
   op.dtype = RODA_FLOAT64;
-  op.op = RODA_MAX;
+  op.op = reduction;
   op.ndim = 1;
   op.shape = &shape;
-  op.input = op.output = &value;
+  op.input = op.output = values.data();
   op.flags = RODA_OP_WILL_WAIT;
   Session::submit(&op, 1).wait();
-  return value;
+  return values;
 }
 
 bool measure_sweep(const Session& session, const Options& options, Report* report) {

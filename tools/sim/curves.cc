@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 #include <tuple>
 
@@ -54,7 +55,7 @@ class Figure {
   }
 
   void add(const std::string& curve, double x, double y, json point) {
-    plot_.add(curve, x, y);
+    plot_.add(curve, x, y, !point.value("simulated", true));
     point["curve"] = curve;
     points_ << point.dump() << "\n";
   }
@@ -123,35 +124,40 @@ void trees_figure(const std::filesystem::path& folder, const Options& options) {
   figure.end();
 }
 
+constexpr std::int32_t kGpus[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+constexpr std::int32_t kGpusOfSixes[] = {6, 24, 96, 384, 1536, 6144, 27360};
+
 struct Training {
   const char* curve;
   const char* model;
   double rate, batch;  // 0: as published
   const char* hosts;   // the file beside the cluster's; null: hosts of 8 GPUs
+  std::span<const std::int32_t> gpus = kGpus;
 };
 constexpr Training kTrainings[] = {
     {"llama-7b, A100", "llama-7b", 0, 0, nullptr},
     {"resnet50, A100", "resnet50", 0, 0, nullptr},
     {"gpt2, A100", "gpt2", 0, 0, nullptr},
-    {"resnet50, P100", "resnet50", 219, 64, "pascal_hosts.json"},
-    {"vgg16, P100", "vgg16", 0, 0, "pascal_hosts.json"},
+    {"resnet50, P100", "resnet50", 219, 64, "pascal_hosts.json", std::span(kGpus).first<7>()},
+    {"vgg16, P100", "vgg16", 0, 0, "pascal_hosts.json", std::span(kGpus).first<7>()},
+    {"resnet50, V100", "resnet50", 367, 64, "summit_hosts.json", kGpusOfSixes},
 };
-// Horovod's benchmarks of 128 and 512 P100, in hosts of 4 with a card of 25 Gbit/s.
-constexpr std::tuple<const char*, double, double> kMeasured[] = {{"ResNet-101, measured", 128, 90},
-                                                                 {"ResNet-101, measured", 512, 90},
-                                                                 {"VGG-16, measured", 128, 79},
-                                                                 {"VGG-16, measured", 512, 68}};
+// Horovod's benchmarks of 128 and 512 P100, in hosts of 4 with a card of 25 Gbit/s; Kurth et al. on Piz Daint's P100
+// and Summit's V100; Romero et al. on Summit.
+constexpr std::tuple<const char*, double, double> kMeasured[] = {
+    {"ResNet-101, measured", 128, 90}, {"ResNet-101, measured", 512, 90}, {"VGG-16, measured", 128, 79},
+    {"VGG-16, measured", 512, 68},     {"Tiramisu, measured", 5300, 79},  {"DeepLabv3+, measured", 27360, 90.7},
+    {"STEMDL, measured", 27600, 93}};
 
 void training_figure(const std::filesystem::path& folder, Options options) {
   const std::filesystem::path clusters = std::filesystem::path(options.cluster).parent_path();
-  Figure figure(folder, "training", "data-parallel training, simulated; P100: beside Horovod's published figures");
+  Figure figure(folder, "training", "data-parallel training, simulated, and what was published of Horovod");
   figure.percent("efficiency, % of as many single GPUs");
   for (const Training& training : kTrainings) {
     options.train = training.model;
     options.rate = training.rate;
     options.batch = training.batch;
-    options.ranks = {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
-    if (training.hosts != nullptr) options.ranks.resize(7);
+    options.ranks.assign(training.gpus.begin(), training.gpus.end());
     const auto cluster = training_cluster(training.hosts == nullptr ? "" : (clusters / training.hosts).string());
     std::vector<std::string> assumptions;
     for (const TrainingPoint& point : training_points(options, cluster, &assumptions)) {

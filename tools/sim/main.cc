@@ -56,6 +56,7 @@ int count_control(const Options& options) {
   for (const std::int32_t ranks : options.ranks) {
     const sim::ControlOptions control = control_options(cluster, ranks);
     report.add(control, sim::control_costs(control));
+    report.add(control, sim::formation_cost(control));
   }
   return 0;
 }

@@ -84,7 +84,8 @@ void add_how(CLI::App* app, Options* options) {
       ->check(CLI::PositiveNumber);
   app->add_option("--batch", options->batch, "with --train: images or tokens of one GPU in a step")
       ->check(CLI::PositiveNumber);
-  app->add_flag("--control", options->control, "messages of control planes for -n ranks, instead");
+  app->add_flag("--control", options->control,
+                "messages of control planes for -n ranks, and what forming the job takes, instead");
   app->add_flag("--path", options->path, "the critical path: steps and ranks that decide about the time");
   app->add_flag("--json", options->json, "one JSON object per line");
 }

@@ -13,12 +13,21 @@ namespace roda::simtool {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 460, kLeft = 70, kRight = 190, kTop = 40, kBottom = 50;
-constexpr std::array<const char*, 8> kColours = {"#0b6e99", "#d1495b", "#3c8d40", "#8a4fa3",
-                                                 "#b07d00", "#455a64", "#e07b39", "#1a1a1a"};
+constexpr std::array<const char*, 12> kColours = {"#0b6e99", "#d1495b", "#3c8d40", "#8a4fa3", "#b07d00", "#455a64",
+                                                  "#e07b39", "#1a1a1a", "#c2185b", "#00897b", "#5c6bc0", "#7cb342"};
 
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.5g", value);
+  return text;
+}
+
+// 100,000
+std::string mark_text(double value) {
+  std::string text = number(value);
+  if (value < 1000) return text;
+  text = std::to_string(std::llround(value));
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
   return text;
 }
 
@@ -34,9 +43,9 @@ std::string label(double x, double y, const std::string& text, const std::string
   return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\"" + more + ">" + escaped(text) + "</text>\n";
 }
 
-std::string line(double x1, double y1, double x2, double y2, const char* colour) {
+std::string line(double x1, double y1, double x2, double y2, const char* colour, const char* width = "1") {
   return "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) + "\" y2=\"" + number(y2) +
-         "\" stroke=\"" + colour + "\"/>\n";
+         "\" stroke=\"" + colour + "\" stroke-width=\"" + width + "\"/>\n";
 }
 
 // Where a value lies between `low` and `high` on the page. From `first` to `last`, whole decades around the values, or
@@ -49,7 +58,7 @@ struct Axis {
   double scaled(double value) const { return is_percent ? value : std::log10(value); }
   std::vector<double> marks() const {
     std::vector<double> values;
-    for (double mark = first; mark <= last; mark += is_percent ? 20 : 1) {
+    for (double mark = first; mark <= last; mark += is_percent ? 10 : 1) {
       values.push_back(is_percent ? mark : std::pow(10, mark));
     }
     return values;
@@ -67,7 +76,7 @@ Axis axis_over(std::vector<double> values, double low, double high) {
 // The mark below the least value.
 double least_percent(const std::vector<double>& values) {
   const auto least = std::min_element(values.begin(), values.end());
-  return least == values.end() ? 0 : std::clamp(std::floor(*least / 20) * 20, 0.0, 80.0);
+  return least == values.end() ? 0 : std::clamp(std::floor(*least / 10) * 10, 0.0, 90.0);
 }
 
 std::string grid(const Axis& x, const Axis& y) {
@@ -75,14 +84,20 @@ std::string grid(const Axis& x, const Axis& y) {
   for (const double mark : x.marks()) {
     const double at = x.at(mark);
     svg += line(at, kTop, at, kHeight - kBottom, "#ddd");
-    svg += label(at, kHeight - kBottom + 18, number(mark), " text-anchor=\"middle\"");
+    svg += label(at, kHeight - kBottom + 18, mark_text(mark), " text-anchor=\"middle\"");
   }
   for (const double mark : y.marks()) {
     const double at = y.at(mark);
     svg += line(kLeft, at, kWidth - kRight, at, "#ddd");
-    svg += label(kLeft - 8, at + 4, number(mark), " text-anchor=\"end\"");
+    svg += label(kLeft - 8, at + 4, mark_text(mark), " text-anchor=\"end\"");
   }
   return svg;
+}
+
+std::string square(double x, double y, const std::string& colour, const std::string& told) {
+  return "<rect x=\"" + number(x - 4) + "\" y=\"" + number(y - 4) +
+         "\" width=\"8\" height=\"8\" fill=\"white\" stroke=\"" + colour + "\" stroke-width=\"2\">" + told +
+         "</rect>\n";
 }
 
 std::string drawn(const Curve& curve, std::size_t index, const Axis& x, const Axis& y) {
@@ -90,21 +105,24 @@ std::string drawn(const Curve& curve, std::size_t index, const Axis& x, const Ax
   std::string points, dots;
   for (const auto& [px, py] : curve.points) {
     points += number(x.at(px)) + "," + number(y.at(py)) + " ";
-    dots += "<circle cx=\"" + number(x.at(px)) + "\" cy=\"" + number(y.at(py)) + "\" r=\"3\" fill=\"" + colour +
-            "\"><title>" + escaped(curve.name) + ": " + number(px) + ", " + number(py) + "</title></circle>\n";
+    const std::string told = "<title>" + escaped(curve.name) + ": " + number(px) + ", " + number(py) + "</title>";
+    dots += curve.is_measured ? square(x.at(px), y.at(py), colour, told)
+                              : "<circle cx=\"" + number(x.at(px)) + "\" cy=\"" + number(y.at(py)) +
+                                    "\" r=\"3\" fill=\"" + colour + "\">" + told + "</circle>\n";
   }
-  const double row = kTop + 10 + 20 * static_cast<double>(index);
+  const double row = kTop + 10 + 20 * static_cast<double>(index), left = kWidth - kRight + 12;
+  const std::string name = label(left + 26, row + 4, curve.name);
+  if (curve.is_measured) return dots + square(left + 10, row, colour, "") + name;
   return "<polyline points=\"" + points + "\" fill=\"none\" stroke=\"" + colour + "\" stroke-width=\"2\"/>\n" + dots +
-         line(kWidth - kRight + 12, row, kWidth - kRight + 32, row, colour.c_str()) +
-         label(kWidth - kRight + 38, row + 4, curve.name);
+         line(left, row, left + 20, row, colour.c_str(), "2") + name;
 }
 
 }  // namespace
 
-void Plot::add(const std::string& name, double x, double y) {
+void Plot::add(const std::string& name, double x, double y, bool is_measured) {
   if (!(x > 0) || !(y > 0)) return;
   auto curve = std::find_if(curves.begin(), curves.end(), [&](const Curve& some) { return some.name == name; });
-  if (curve == curves.end()) curve = curves.insert(curves.end(), {name, {}});
+  if (curve == curves.end()) curve = curves.insert(curves.end(), {name, {}, is_measured});
   curve->points.emplace_back(x, y);
 }
 

@@ -10,6 +10,7 @@ namespace roda::simtool {
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;  // positive
+  bool is_measured = false;                       // drawn as squares
 };
 
 struct Plot {
@@ -19,7 +20,7 @@ struct Plot {
   bool is_percent = false;  // the y axis is linear, up to 100
   std::vector<Curve> curves;
 
-  void add(const std::string& name, double x, double y);
+  void add(const std::string& name, double x, double y, bool is_measured = false);
 };
 
 std::string to_svg(const Plot& plot);

@@ -107,13 +107,29 @@ void Report::add(const sim::ControlOptions& options, const std::vector<sim::Cont
     if (as_json_) {
       const json out = {{"control", cost.scheme},  {"ranks", options.ranks}, {"messages_per_rank", cost.mean},
                         {"busiest", cost.busiest}, {"hops", cost.hops},      {"model_us", cost.us},
-                        {"cpu_us", cost.cpu_us}};
+                        {"cpu_us", cost.cpu_us},   {"records", cost.records}};
       std::printf("%s\n", out.dump().c_str());
     } else {
       std::printf("             %-12s %8d %16.1f %16.0f %6d %14.1f %14.1f  %s\n", cost.scheme.c_str(), options.ranks,
                   cost.mean, cost.busiest, cost.hops, cost.us, cost.cpu_us, cost.about.c_str());
     }
   }
+}
+
+void Report::add(const sim::ControlOptions& options, const sim::FormationCost& cost) {
+  if (as_json_) {
+    const json out = {{"forming", options.ranks}, {"values", cost.values},   {"requests", cost.requests},
+                      {"bytes", cost.bytes},      {"clients", cost.clients}, {"links", cost.links},
+                      {"mails", cost.mails},      {"rounds", cost.rounds},   {"depth", cost.depth}};
+    std::printf("%s\n", out.dump().c_str());
+    return;
+  }
+  std::printf(
+      "             forming      %8d ranks: %.0f values, %.0f requests and %s through the store, %.0f connections to "
+      "it, "
+      "%.0f between hosts, %.0f mails in hosts, %d rounds, %d hosts deep\n",
+      options.ranks, cost.values, cost.requests, size_text(cost.bytes).c_str(), cost.clients, cost.links, cost.mails,
+      cost.rounds, cost.depth);
 }
 
 }  // namespace roda::simtool

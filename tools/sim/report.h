@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "algorithms/schedule/sim/control.h"
+#include "algorithms/schedule/sim/formation.h"
 #include "tools/sim/candidates.h"
 
 namespace roda::simtool {
@@ -14,6 +14,7 @@ class Report {
 
   void add(const Row& row, const sim::Cluster& cluster);
   void add(const sim::ControlOptions& options, const std::vector<sim::ControlCost>& costs);
+  void add(const sim::ControlOptions& options, const sim::FormationCost& cost);
 
  private:
   void print_line(const Row& row);

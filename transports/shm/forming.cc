@@ -161,19 +161,31 @@ bool Group::test() {
       step, [this] { return state_.late(missing()); }, fail);
 }
 
+// A mailbox holds ten messages (net.unix.max_dgram_qlen). The right neighbour comes first, so that none is filled by
+// all at once, and who sends empties its own.
 bool Group::exchange_hellos() {
-  for (Peer& peer : peers_) {
+  for (int i = 1; i < state_.size(); ++i) {
+    Peer& peer = this->peer((state_.rank() + i) % state_.size());
     if (!peer.hello_sent) send_hello(peer);
+    take_hellos();
   }
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return peer.hello_sent && peer.hello_taken; });
+}
+
+// What waits to be sent once a mailbox has room, for which nobody rings.
+bool Group::holds_hellos() const {
+  return has_cards_ && std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.hello_sent; });
+}
+
+void Group::take_hellos() {
   for (;;) {
     FdMailbox::Message message;
     bool received = false;
     sdk::expect_ok(mailbox_.receive(&message, &received), "shm");
-    if (!received) break;
+    if (!received) return;
     take_hello(message, message.fds);
   }
-  return std::all_of(peers_.begin(), peers_.end(),
-                     [](const Peer& peer) { return peer.hello_sent && peer.hello_taken; });
 }
 
 void Group::send_hello(Peer& peer) {

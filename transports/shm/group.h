@@ -76,7 +76,7 @@ class Group {
   }
   // Is there anything that progress() would do?
   bool has_news() {
-    if (!state_.is_formed()) return false;
+    if (!state_.is_formed()) return !state_.is_broken() && holds_hellos();
     if (state_.is_broken()) return !state_.has_acted();
     return messages_.has_news() || look_at_peers();
   }
@@ -253,7 +253,9 @@ class Group {
     return true;
   }
   bool exchange_hellos();
+  bool holds_hellos() const;
   void send_hello(Peer& peer);
+  void take_hellos();
   void take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>& fds);
   void attach(Peer& peer, std::byte* base, std::size_t bytes);
   void try_cma(Peer& peer, std::uint64_t probe_address) {

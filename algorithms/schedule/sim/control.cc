@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "algorithms/collectives/ranks.h"
+#include "algorithms/index.h"
+#include "algorithms/topology/host_tree.h"
 
 namespace roda::sim {
 namespace {
@@ -62,18 +64,42 @@ ControlCost bits(const ControlOptions& options) {
 
 // Ranks speak to their leader through shared memory; leaders combine along a tree of hosts, and the log comes down it.
 ControlCost ours(const ControlOptions& options) {
-  const std::int32_t hosts = (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host;
-  const char* about = "bits combined in each host, leaders along a tree of hosts";
-  const std::int32_t local = std::min(options.ranks, options.ranks_per_host);
-  if (hosts <= 1) return {"ours", about, 0, 0, 0, 0, cpu_of(options, 0, local)};
-  ControlOptions tree = options;
-  tree.fan_out = kOurFanOut;
-  ControlCost cost = tree_of(tree, hosts, "ours", about);
-  cost.cpu_us += cpu_of(options, 0, local - 1);  // a leader hears its host's ranks too
+  const double local = std::min(options.ranks, options.ranks_per_host);
+  ControlCost cost{"ours", "bits combined in each host, leaders along a tree of hosts", 0, 0, 0, 0, 0, 0};
+  const HostTree tree = host_tree(options);
+  if (tree.hosts == 1) {  // every rank hears every rank
+    cost.cpu_us = cpu_of(options, 0, local);
+    cost.records = local * local;
+    return cost;
+  }
+  const double links = tree.hosts - 1;
+  cost.mean = 4 * links / options.ranks;
+  cost.busiest = 2.0 * tree.most_links;
+  cost.hops = 2 * tree.depth;
+  cost.us = cost.hops * (options.latency_us + tree.most_links * options.overhead_us);
+  // What the leaders below and the host's other ranks say, what itself does, and the agreement.
+  cost.cpu_us = cpu_of(options, cost.busiest, tree.most_links + 1 + local);
+  // Each rank says one and hears one; leaders also hear what is below them.
+  cost.records = 2.0 * options.ranks + (options.ranks - tree.hosts) + links;
   return cost;
 }
 
 }  // namespace
+
+HostTree host_tree(const ControlOptions& options) {
+  HostTree tree;
+  tree.hosts = (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host;
+  std::vector<std::int32_t> depths(static_cast<std::size_t>(tree.hosts));
+  for (std::int32_t host = 0; host < tree.hosts; ++host) {
+    const topology::HostPlace place = topology::place_of(host, tree.hosts, kOurFanOut);
+    const auto children = static_cast<std::int32_t>(place.children.size());
+    if (host > 0) depths[at(host)] = depths[at(place.parent)] + 1;
+    tree.parents += children > 0 ? 1 : 0;
+    tree.depth = std::max(tree.depth, depths[at(host)]);
+    tree.most_links = std::max(tree.most_links, children + (host > 0 ? 1 : 0));
+  }
+  return tree;
+}
 
 std::vector<ControlCost> control_costs(const ControlOptions& options) {
   return {star(options), tree_of(options, options.ranks, "tree", "up and down a tree of all ranks"), bits(options),

@@ -30,7 +30,17 @@ struct ControlCost {
   std::int32_t hops = 0;  // one after the other, from the last ready rank to the last that knows
   double us = 0;          // hops, and the messages of the busiest ranks on them
   double cpu_us = 0;      // of the rank that has most to do: its messages, and the tensors in what it hears
+  double records = 0;     // that name the tensors, said and heard by all ranks together; ours alone
 };
+
+// The tree of hosts of our control plane (algorithms/topology/host_tree.h).
+struct HostTree {
+  std::int32_t hosts = 1;
+  std::int32_t parents = 0;     // hosts with others below
+  std::int32_t depth = 0;       // below the first host
+  std::int32_t most_links = 0;  // of a host
+};
+HostTree host_tree(const ControlOptions& options);
 
 // A coordinator, a tree of ranks, an allreduce of bit vectors, and ours, whose tree of hosts has a fan-out of its own.
 std::vector<ControlCost> control_costs(const ControlOptions& options);

@@ -15,6 +15,7 @@ from conftest import CLIENT_PORT
 from horovod.ray import BaseHorovodWorker, RayExecutor
 from horovod.ray.calls import WorkerDiedError
 from horovod.ray.runner import Coordinator, MiniSettings
+from horovod.ray.strategy import BaseStrategy, ColocatedStrategy, PGStrategy
 from horovod.ray.utils import detect_nics, nics_to_env_var
 from ray.cluster_utils import Cluster
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -156,6 +157,29 @@ def test_the_placement_group_that_the_driver_is_in(cluster: Cluster) -> None:
             ray.get(task.remote(4, 1.5))
     finally:
         ray.util.remove_placement_group(group)
+
+
+def test_strategies_place_workers(cluster: Cluster) -> None:
+    """Two on each node; or in a group that is there, which stays; or in one of their own."""
+
+    def nodes_of(strategy: BaseStrategy) -> list[str]:
+        workers, firsts = strategy.create_workers()
+        nodes = ray.get([worker.node_id.remote() for worker in workers])
+        assert ray.get([worker.node_id.remote() for worker in firsts]) == list(dict.fromkeys(nodes))
+        return nodes
+
+    spread = ColocatedStrategy(settings=SETTINGS, num_hosts=2, num_workers_per_host=2)
+    nodes = nodes_of(spread)
+    assert (spread.num_workers, nodes[0], nodes[2], len(set(nodes))) == (4, nodes[1], nodes[3], 2)
+    own = spread.placement_group
+    spread.shutdown()
+    assert ray.util.placement_group_table(own)["state"] == "REMOVED"
+    group = ray.util.placement_group([{"CPU": 1}] * 2, strategy="STRICT_SPREAD")
+    packed = PGStrategy(settings=SETTINGS, num_workers=2, placement_group=group)
+    assert len(set(nodes_of(packed))) == 2
+    packed.shutdown()
+    assert ray.util.placement_group_table(group)["state"] == "CREATED"
+    ray.util.remove_placement_group(group)
 
 
 def test_code_that_only_sets_variables(cluster: Cluster) -> None:

@@ -68,3 +68,13 @@ def context(cluster: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     session = pyspark.SparkContext(conf=conf)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def package_missing(context: pyspark.SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors whose Python has no package horovod, wherever that is installed."""
+    python = tmp_path / "python"
+    (tmp_path / "horovod.py").write_text("raise ModuleNotFoundError(\"No module named 'horovod'\")")
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(context, "pythonExec", str(python))

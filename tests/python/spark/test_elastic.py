@@ -117,11 +117,8 @@ def test_too_few_slots(context: SparkContext) -> None:
         horovod.spark.run_elastic(train, ([2],), num_proc=3, start_timeout=3)
 
 
-def test_executors_without_the_package(context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    monkeypatch.setattr(context, "pythonExec", str(python))
+@pytest.mark.usefixtures("package_missing")
+def test_executors_without_the_package(context: SparkContext) -> None:
     with pytest.raises(StageFailedError, match=r"no package horovod.*Install roda on every worker.*PYSPARK_PYTHON"):
         horovod.spark.run_elastic(train, ([2],), num_proc=2)
 

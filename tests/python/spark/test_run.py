@@ -138,12 +138,8 @@ def test_too_few_slots(context: SparkContext) -> None:
     wait_until_no_job_is_left(context)
 
 
-def test_executors_without_the_package(context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = tmp_path / "python"
-    (tmp_path / "horovod.py").write_text("raise ModuleNotFoundError(\"No module named 'horovod'\")")
-    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    monkeypatch.setattr(context, "pythonExec", str(python))
+@pytest.mark.usefixtures("package_missing")
+def test_executors_without_the_package(context: SparkContext) -> None:
     with pytest.raises(StageFailedError, match=r"Install roda on every worker.*PYSPARK_PYTHON"):
         horovod.spark.run(add_up, (1,), num_proc=2)
 

@@ -88,7 +88,7 @@ class TcpManyRanks : public ::testing::Test {
 
 // Each rank puts two values and takes all of them, in pieces of 64 KiB. Forming connects nobody.
 TEST_F(TcpManyRanks, FormingAndABarrierTakeWhatTheyNeed) {
-  const std::uint64_t asked_before = server_->requests();
+  const std::uint64_t asked_before = server_->traffic().requests;
   const int stores = connections(false);
   for (int i = 0; i < kRanks; ++i) {
     Rank& rank = ranks_[static_cast<std::size_t>(i)];
@@ -100,7 +100,7 @@ TEST_F(TcpManyRanks, FormingAndABarrierTakeWhatTheyNeed) {
     EXPECT_GE(rank.member->test(), RODA_OK) << rank.member->text();
     return rank.member->code() != RODA_IN_PROGRESS;
   });
-  EXPECT_EQ(server_->requests() - asked_before, 4u * kRanks);
+  EXPECT_EQ(server_->traffic().requests - asked_before, 4u * kRanks);
   EXPECT_EQ(connections(false), stores);
 
   pass(kUp);
@@ -108,7 +108,7 @@ TEST_F(TcpManyRanks, FormingAndABarrierTakeWhatTheyNeed) {
   // One for each child, with two ends in this process. Where both ends connected, the other one is on its way out.
   while (connections(false) > stores + 2 * (kRanks - 1)) drive([](Rank&) { return true; });
   EXPECT_EQ(connections(false), stores + 2 * (kRanks - 1));
-  EXPECT_EQ(server_->requests() - asked_before, 4u * kRanks);
+  EXPECT_EQ(server_->traffic().requests - asked_before, 4u * kRanks);
   for (Rank& rank : ranks_) rank.member->leave();
 }
 

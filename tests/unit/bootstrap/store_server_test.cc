@@ -165,7 +165,7 @@ TEST_F(StoreServerTest, ARoundOfAllRanksCostsTwoRequestsEach) {
   constexpr int kRanks = 64;
   std::vector<std::unique_ptr<Store>> stores;
   for (int rank = 0; rank < kRanks; ++rank) stores.push_back(connect());
-  const std::uint64_t before = server_->requests();
+  const std::uint64_t before = server_->traffic().requests;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
@@ -175,7 +175,7 @@ TEST_F(StoreServerTest, ARoundOfAllRanksCostsTwoRequestsEach) {
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(server_->requests() - before, 2u * kRanks + 1);  // and rank 0 puts the result
+  EXPECT_EQ(server_->traffic().requests - before, 2u * kRanks + 1);  // and rank 0 puts the result
 }
 
 TEST_F(StoreServerTest, ManyThreadsShareOneClient) {

@@ -1,8 +1,8 @@
-#include "core/control/host_links.h"
+#include "algorithms/topology/host_tree.h"
 
 #include <gtest/gtest.h>
 
-namespace roda::control {
+namespace roda::topology {
 namespace {
 
 TEST(HostTree, EverySubtreeIsABlockAndEveryEdgeIsKnownAtBothEnds) {
@@ -32,4 +32,4 @@ TEST(HostTree, IsShallow) {
 }
 
 }  // namespace
-}  // namespace roda::control
+}  // namespace roda::topology

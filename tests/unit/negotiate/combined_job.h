@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/control/host_links.h"
+#include "algorithms/topology/host_tree.h"
 #include "core/wire/combiner.h"
 #include "tests/unit/negotiate/simulated_job.h"
 
@@ -38,7 +38,7 @@ class CombinedJob {
     for (int r = 0; r < size(); ++r) all.push_back(r);
     for (int r = 0; r < size(); ++r) ranks_.push_back({Negotiator(settings, r), Diary(), plan(r), {}, {}, 0, 0});
     for (int host = 0; host < shape.hosts; ++host) {
-      places_.push_back(control::place_of(host, shape.hosts, shape.fan_out));
+      places_.push_back(topology::place_of(host, shape.hosts, shape.fan_out));
       wire::RankRanges below;
       below.add(host * shape.per_host, places_.back().end * shape.per_host - 1);
       combiners_.emplace_back(std::move(below), settings.cache_capacity);
@@ -230,7 +230,7 @@ class CombinedJob {
   bool in_step_;
   std::mt19937 random_;
   std::deque<Rank> ranks_;
-  std::vector<control::HostPlace> places_;
+  std::vector<topology::HostPlace> places_;
   std::deque<wire::Combiner> combiners_;
   std::vector<std::vector<Record>> up_;  // by host: what its children sent
   std::vector<Record> log_;

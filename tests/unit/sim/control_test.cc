@@ -1,5 +1,5 @@
-// Messages of control planes, against what one counts by hand.
-#include "algorithms/schedule/sim/control.h"
+// Messages of control planes and of forming a job, against what one counts by hand.
+#include "algorithms/schedule/sim/formation.h"
 
 #include <gtest/gtest.h>
 
@@ -44,6 +44,29 @@ TEST(Control, OursIsATreeOfHosts) {
   EXPECT_EQ(cost_of("ours", {72, 8, 4, 1, 5}).busiest, 16);
   EXPECT_EQ(cost_of("ours", {72, 8, 4, 1, 5}).hops, 2);
   EXPECT_EQ(cost_of("ours", {80, 8, 4, 1, 5}).hops, 4);
+  EXPECT_EQ(cost_of("ours", {8, 8, 4, 1, 5}).records, 64);
+  EXPECT_EQ(cost_of("ours", {4, 2, 4, 1, 5}).records, 8 + 2 + 1);
+}
+
+// Two ranks: their claims, five gatherings with a result each, mailboxes and the segment's secret, two of tcp.
+TEST(Forming, IsCountedByHand) {
+  const FormationCost two = formation_cost({2, 8});
+  EXPECT_EQ(two.values, 2 + 5 * 3 + 3 + 4);
+  EXPECT_EQ(two.mails, 2);
+  EXPECT_EQ(two.links, 0);
+  const FormationCost four = formation_cost({4, 2});
+  EXPECT_EQ(four.values, 4 + 5 * 5 + 4 + 2 + 1 + 8);
+  EXPECT_EQ(four.clients, 4);
+  EXPECT_EQ(four.links, 1);
+}
+
+// Bytes grow with the square: everybody gets everybody's address.
+TEST(Forming, TakesAsManyValuesAsRanksTimesANumber) {
+  const FormationCost some = formation_cost({1000, 8}), many = formation_cost({10'000, 8});
+  EXPECT_NEAR(many.values / some.values, 10, 0.1);
+  EXPECT_NEAR(many.bytes / some.bytes, 100, 10);
+  EXPECT_EQ(many.rounds, some.rounds);
+  EXPECT_EQ(many.links, 1249);
 }
 
 // Ten tensors of 2 us: 20 us for each record that names them.
@@ -55,7 +78,7 @@ TEST(Control, ProcessorTimeIsCountedAtTheBusiestRank) {
   EXPECT_DOUBLE_EQ(cpu("tree", 85), 10 + 6 * 20);
   EXPECT_DOUBLE_EQ(cpu("bit vector", 64), 12 + 20);
   EXPECT_DOUBLE_EQ(cpu("ours", 8), 8 * 20);
-  EXPECT_DOUBLE_EQ(cpu("ours", 80), 18 + (10 + 7) * 20);
+  EXPECT_DOUBLE_EQ(cpu("ours", 80), 16 + (10 + 7) * 20);
 }
 
 TEST(Control, TheShapeToThirtyTwoThousand) {

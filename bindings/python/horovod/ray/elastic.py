@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -43,6 +45,56 @@ class RayHostDiscovery(HostDiscovery):
                 address = node["NodeManagerAddress"]
                 hosts[address] = hosts.get(address, 0) + slots
         return hosts
+
+
+class TestDiscovery(RayHostDiscovery):
+    """Pretends that nodes go and come back, to try a job's elasticity where they don't.
+
+    Parameters
+    ----------
+    min_hosts, max_hosts : int
+        Nodes at least and at most that are told of, as far as the cluster has so many.
+    change_frequency_s : float
+        Seconds after which one goes or comes.
+    use_gpu, cpus_per_slot, gpus_per_slot
+        See :class:`RayHostDiscovery`.
+    """
+
+    __test__ = False  # for pytest: no test
+
+    def __init__(
+        self,
+        min_hosts: int,
+        max_hosts: int,
+        change_frequency_s: float,
+        use_gpu: bool = False,
+        cpus_per_slot: float = 1,
+        gpus_per_slot: float = 1,
+    ) -> None:
+        super().__init__(use_gpu, cpus_per_slot, gpus_per_slot)
+        if not 1 <= min_hosts <= max_hosts:
+            raise ValueError(f"min_hosts={min_hosts} must be at least 1, and at most max_hosts={max_hosts}.")
+        self._least, self._most, self._every = min_hosts, max_hosts, change_frequency_s
+        self._told: list[str] = []
+        self._next_change = 0.0
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        """Return some of the living nodes and their slots."""
+        hosts = super().find_available_hosts_and_slots()
+        self._told = [host for host in self._told if host in hosts]
+        others = [host for host in hosts if host not in self._told]
+        if len(self._told) < self._least:
+            self._told += others[: self._least - len(self._told)]
+        elif time.monotonic() >= self._next_change:
+            comes = bool(others) and len(self._told) < self._most
+            if comes and (len(self._told) == self._least or random.random() < 0.5):  # noqa: S311 (no secret)
+                self._told.append(random.choice(others))  # noqa: S311
+            elif len(self._told) > self._least:
+                self._told.remove(random.choice(self._told))  # noqa: S311
+        else:
+            return {host: hosts[host] for host in self._told}
+        self._next_change = time.monotonic() + self._every
+        return {host: hosts[host] for host in self._told}
 
 
 class ElasticRayExecutor:

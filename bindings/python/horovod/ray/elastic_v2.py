@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from horovod.ray import elastic
+from horovod.ray.elastic import TestDiscovery as TestDiscovery
 
 
 class RayHostDiscovery(elastic.RayHostDiscovery):

@@ -9,7 +9,7 @@ from horovod.ray.client import job_of
 from horovod.ray.coordinator import Coordinator as Coordinator, MiniSettings
 from horovod.ray.elastic import ElasticJob, ElasticRayExecutor
 from horovod.ray.static import Callbacks, Function, StaticJob
-from horovod.ray.strategy import Demand, check_gpus
+from horovod.ray.strategy import BaseStrategy, Demand, check_gpus
 
 
 class RayExecutor:
@@ -71,7 +71,8 @@ class RayExecutor:
         self.settings = settings
         self.num_workers = demand.total
         if not is_elastic:
-            self._job: Any = job_of(StaticJob, settings, demand, use_current_placement_group)
+            strategy = BaseStrategy(settings, demand, use_current=use_current_placement_group)
+            self._job: Any = job_of(StaticJob, settings, strategy)
             return
         elastic = ElasticRayExecutor.create_settings(
             min_num_proc=demand.total,

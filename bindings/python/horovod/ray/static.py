@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
-from ray.util.placement_group import get_current_placement_group
 
 from horovod.ray.calls import Crew, WorkerDiedError
 from horovod.ray.coordinator import Coordinator, MiniSettings
 from horovod.ray.exchange import Inbox, call_all, open_exchange
-from horovod.ray.strategy import Demand, Placement
-from horovod.ray.worker import BaseHorovodWorker
+from horovod.ray.strategy import BaseStrategy
 from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.gloo_run import create_slot_env_vars, create_torch_env_vars
 
@@ -27,17 +25,13 @@ class StaticJob:
     ----------
     settings : MiniSettings
         Options of the job.
-    demand : Demand
-        Which workers.
-    use_current_placement_group : bool
-        Whether they go into the group that this process is in, if it is in one.
+    strategy : BaseStrategy
+        Which workers, and where.
     """
 
-    def __init__(self, settings: MiniSettings, demand: Demand, use_current_placement_group: bool) -> None:
-        self._settings, self._demand = settings, demand
-        self._uses_current = use_current_placement_group
+    def __init__(self, settings: MiniSettings, strategy: BaseStrategy) -> None:
+        self._settings, self._strategy = settings, strategy
         self._crew = Crew([])
-        self._placement: Placement | None = None
         self._coordinator: Coordinator | None = None
 
     def start(
@@ -59,18 +53,8 @@ class StaticJob:
             raise
 
     def _start_workers(self, extra: Mapping[str, Any]) -> None:
-        existing = get_current_placement_group() if self._uses_current else None
-        self._placement = Placement(self._demand, existing, self._settings.placement_group_timeout_s)
-        remote, size = ray.remote(BaseHorovodWorker), self._demand.total
-        workers = [
-            remote.options(**options).remote(rank if self._placement.ranks_are_known else -1, size)
-            for rank, options in enumerate(self._placement.options)
-        ]
-        self._crew = Crew(workers)
-        places = self._ask_places()
-        nodes = list(dict.fromkeys(node for node, *_ in places))
-        order = sorted(range(size), key=lambda i: nodes.index(places[i][0]))
-        self._crew, places = Crew([workers[i] for i in order]), [places[i] for i in order]
+        self._crew = Crew(self._strategy.create_workers()[0])
+        places = self._crew.gather([worker.place.remote() for worker in self._crew.workers])
 
         self._coordinator = coordinator = Coordinator(self._settings)
         for rank, (node, address, _, _) in enumerate(places):
@@ -82,17 +66,6 @@ class StaticJob:
             variables.append({**shared, **numbers, **_gpus(slot, places), **extra})
         workers = self._crew.workers
         self._crew.gather([worker.join.remote(env, coordinator.key) for worker, env in zip(workers, variables)])
-
-    def _ask_places(self) -> list[tuple[str, str, int, list[str]]]:
-        asked = [worker.place.remote() for worker in self._crew.workers]
-        _, missing = ray.wait(asked, num_returns=len(asked), timeout=self._settings.timeout_s)
-        if missing:
-            raise TimeoutError(
-                f"{len(missing)} of {len(asked)} workers have not started within {self._settings.timeout_s:g} s: the "
-                "placement group, or the node, has no room for them. Each asks for "
-                f"{self._demand.resources()}. Ask for fewer, or wait longer (timeout_s)."
-            )
-        return self._crew.gather(asked)
 
     def execute(self, fn: Function, callbacks: Callbacks | None = None) -> list[Any]:
         """Call ``fn(object)`` on all workers."""
@@ -129,12 +102,8 @@ class StaticJob:
 
     def shutdown(self) -> None:
         """End the workers and give back their resources."""
-        for worker in self._crew.workers:
-            ray.kill(worker)
+        self._strategy.shutdown()
         self._crew = Crew([])
-        if self._placement is not None:
-            self._placement.release()
-            self._placement = None
         if self._coordinator is not None:
             self._coordinator.stop()
             self._coordinator = None

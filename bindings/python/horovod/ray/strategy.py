@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
+from ray.util.placement_group import (
+    PlacementGroup,
+    get_current_placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from horovod.ray.calls import Crew
+from horovod.ray.worker import BaseHorovodWorker
 
 
 def create_placement_group(
@@ -75,46 +83,161 @@ class Demand:
         return {"CPU": self.cpus * workers, **gpus}
 
 
-class Placement:
-    """The options of every worker's actor, in the order of their ranks; their resources are reserved.
+class BaseStrategy:
+    """Workers whose resources are reserved, each an actor.
+
+    Parameters
+    ----------
+    settings : MiniSettings
+        Seconds to wait for room (``placement_group_timeout_s``) and for workers (``timeout_s``).
+    demand : Demand
+        Which workers.
+    placement_group : PlacementGroup, optional
+        Where to put them, instead of into a group of their own.
+    use_current : bool
+        Whether that is the group that this process is in, if it is in one.
 
     Attributes
     ----------
-    options : list of dict
-        For ``ray.remote(...).options``.
-    ranks_are_known : bool
-        False where Ray chooses among the bundles of a group that was there before: then the nodes decide.
+    placement_group : PlacementGroup or None
+        Where they are.
+    workers : list of actor handles
+        Those of a node follow one another.
     """
 
-    def __init__(self, demand: Demand, existing: PlacementGroup | None, timeout: float) -> None:
-        self._own: PlacementGroup | None = None
-        self.ranks_are_known = existing is None
-        chosen = [(existing, -1)] * demand.total if existing is not None else self._reserve(demand, timeout)
-        needs: dict[str, Any] = {"num_cpus": demand.cpus, "num_gpus": demand.gpus}
-        self.options = [
-            {
-                **needs,
-                "scheduling_strategy": PlacementGroupSchedulingStrategy(
-                    group, placement_group_bundle_index=index, placement_group_capture_child_tasks=False
-                ),
-            }
-            for group, index in chosen
-        ]
+    def __init__(
+        self, settings: Any, demand: Demand, placement_group: PlacementGroup | None = None, use_current: bool = False
+    ) -> None:
+        self.settings, self._demand = settings, demand
+        self.placement_group = self._given = placement_group
+        self._uses_current, self._is_own = use_current, False
+        self.workers: list[Any] = []
 
-    def _reserve(self, demand: Demand, timeout: float) -> list[tuple[PlacementGroup, int]]:
+    @property
+    def num_workers(self) -> int:
+        """How many are asked for."""
+        return self._demand.total
+
+    def create_workers(self) -> tuple[list[Any], list[Any]]:
+        """Start all; return them, and the first one of each node.
+
+        Raises
+        ------
+        TimeoutError
+            When the cluster has not had the room for ``settings.placement_group_timeout_s`` seconds, or a worker has
+            not started for ``settings.timeout_s``.
+        """
+        remote, demand = ray.remote(BaseHorovodWorker), self._demand
+        for rank, index in enumerate(self._bundles()):
+            place = PlacementGroupSchedulingStrategy(
+                self.placement_group, placement_group_bundle_index=index, placement_group_capture_child_tasks=False
+            )
+            options = {"num_cpus": demand.cpus, "num_gpus": demand.gpus, "scheduling_strategy": place}
+            self.workers.append(remote.options(**options).remote(rank if index >= 0 else -1, self.num_workers))
+        asked = [worker.node_id.remote() for worker in self.workers]
+        _, missing = ray.wait(asked, num_returns=len(asked), timeout=self.settings.timeout_s)
+        if missing:
+            raise TimeoutError(
+                f"{len(missing)} of {len(asked)} workers have not started within {self.settings.timeout_s:g} s: the "
+                f"placement group, or the node, has no room for them. Each asks for {demand.resources()}. Ask for "
+                "fewer, or wait longer (timeout_s)."
+            )
+        node_of = Crew(self.workers).gather(asked)
+        first = {node: index for index, node in reversed(list(enumerate(node_of)))}
+        order = sorted(range(len(node_of)), key=lambda index: first[node_of[index]])
+        firsts = [self.workers[index] for index in sorted(first.values())]
+        self.workers = [self.workers[index] for index in order]
+        return self.workers, firsts
+
+    def _bundles(self) -> list[int]:
+        """Return each worker's bundle of the group; -1: Ray chooses, and then nodes decide about ranks."""
+        self.placement_group = self._given or (get_current_placement_group() if self._uses_current else None)
+        if self.placement_group is not None:
+            return [-1] * self.num_workers
+        demand = self._demand
         if demand.num_workers:
-            bundles, per_bundle, strategy = demand.num_workers, 1, "PACK"
+            bundles, per_bundle, how = demand.num_workers, 1, "PACK"
         else:
-            bundles, per_bundle, strategy = demand.num_hosts or 0, demand.workers_per_host, "STRICT_SPREAD"
-        self._own, _ = create_placement_group(demand.resources(per_bundle), bundles, timeout, strategy)
-        node_of = placement_group_table(self._own)["bundles_to_node_id"]
+            bundles, per_bundle, how = demand.num_hosts or 0, demand.workers_per_host, "STRICT_SPREAD"
+        timeout = self.settings.placement_group_timeout_s
+        self.placement_group, _ = create_placement_group(demand.resources(per_bundle), bundles, timeout, how)
+        self._is_own = True
+        node_of = placement_group_table(self.placement_group)["bundles_to_node_id"]
         nodes = list(dict.fromkeys(node_of[index] for index in range(bundles)))
-        # Ranks of a node follow one another.
         order = sorted(range(bundles), key=lambda index: nodes.index(node_of[index]))
-        return [(self._own, index) for index in order for _ in range(per_bundle)]
+        return [index for index in order for _ in range(per_bundle)]
 
-    def release(self) -> None:
-        """Give back what was reserved here."""
-        if self._own is not None:
-            remove_placement_group(self._own)
-            self._own = None
+    def shutdown(self) -> None:
+        """End the workers, and give back what was reserved for them."""
+        for worker in self.workers:
+            ray.kill(worker)
+        if self._is_own:
+            remove_placement_group(self.placement_group)
+        self.workers, self.placement_group, self._is_own = [], self._given, False
+
+
+class ColocatedStrategy(BaseStrategy):
+    """As many workers on each of some nodes.
+
+    Parameters
+    ----------
+    settings : MiniSettings
+        See ``RayExecutor.create_settings``.
+    num_hosts, num_workers_per_host : int
+        Nodes, and workers on each.
+    use_gpu : bool
+        Whether each takes GPUs.
+    cpus_per_worker : float
+        Ray's CPUs that each takes.
+    gpus_per_worker : float, optional
+        GPUs that each takes; by default one.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Any,
+        num_hosts: int,
+        num_workers_per_host: int = 1,
+        use_gpu: bool = False,
+        cpus_per_worker: float = 1,
+        gpus_per_worker: float | None = None,
+    ) -> None:
+        gpus = (gpus_per_worker or 1) if use_gpu else 0
+        super().__init__(settings, Demand(None, num_hosts, num_workers_per_host, cpus_per_worker, gpus))
+
+
+class PGStrategy(BaseStrategy):
+    """Workers wherever there is room: close together, or in a placement group that is there.
+
+    Parameters
+    ----------
+    settings : MiniSettings
+        See ``RayExecutor.create_settings``.
+    num_workers : int
+        How many.
+    use_gpu : bool
+        Whether each takes GPUs.
+    cpus_per_worker : float
+        Ray's CPUs that each takes.
+    gpus_per_worker : float, optional
+        GPUs that each takes; by default one.
+    placement_group : PlacementGroup, optional
+        The group; by default that which this process is in, if it is in one.
+    force_create_placement_group : bool
+        Whether to make one although this process is in one.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Any,
+        num_workers: int,
+        use_gpu: bool = False,
+        cpus_per_worker: float = 1,
+        gpus_per_worker: float | None = None,
+        placement_group: PlacementGroup | None = None,
+        force_create_placement_group: bool = False,
+    ) -> None:
+        demand = Demand(num_workers, None, 1, cpus_per_worker, (gpus_per_worker or 1) if use_gpu else 0)
+        super().__init__(settings, demand, placement_group, use_current=not force_create_placement_group)
