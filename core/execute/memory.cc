@@ -43,8 +43,8 @@ bool DeviceMemory::Block::is_used() const {
 
 bool DeviceMemory::Block::can_go() const {
   return lender == nullptr && !is_used() && std::ranges::all_of(registrations, [](const Registration& entry) {
-    return !entry.is_registered || entry.group->quiesced(entry.memory.address, entry.memory.length);
-  });
+           return !entry.is_registered || entry.group->quiesced(entry.memory.address, entry.memory.length);
+         });
 }
 
 Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t bytes, TransportGroup* lender) {
