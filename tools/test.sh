@@ -8,7 +8,7 @@ set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-SUITES=(structure native python tensorflow jax mxnet ray hosts faults curves vm fuzz sanitizers)
+SUITES=(structure native python tensorflow jax mxnet vm ray hosts faults curves fuzz sanitizers)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
 export PATH=$VENV/bin:$PATH
@@ -300,7 +300,7 @@ suite_curves() {
 # core busy and the suites after it go on beside it.
 suite_vm() {
   build_native "${UNITY[@]}" || { step_failed "vm: build" && return; }
-  beside vm tests/vm/run.sh build/native "$RESULTS/vm.xml"
+  beside vm nice -n 10 tests/vm/run.sh build/native "$RESULTS/vm.xml"
 }
 
 end_vm() {

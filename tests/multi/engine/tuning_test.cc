@@ -18,8 +18,9 @@ namespace {
 constexpr int kTensors = 24;
 constexpr int kMostSteps = 3000;
 constexpr std::size_t kSearch = 7;  // HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES
-// Where the user has set everything: the header, the search, the finalists, and the best.
-constexpr std::size_t kRowsWithoutChoice = 1 + kSearch + 4 + 1;
+// Where the user has set all but the waiting time: the header, the search, what is in force beside the finalists, of which
+// there are fewer than three where the search came to the same place again, and the best.
+constexpr std::size_t kMostRowsWithoutChoice = 1 + kSearch + 4 + 1;
 
 bool has_choice() { return std::getenv("HOROVOD_FUSION_THRESHOLD") == nullptr; }
 
@@ -98,7 +99,8 @@ TEST(Tuning, ChangesSettingsOnAllRanksAtOnceAndWritesThem) {
                                              "job", "select"}));
   EXPECT_GE(column(rows, 4).size(), 3u);
   if (!has_choice()) {
-    EXPECT_EQ(rows.size(), kRowsWithoutChoice);
+    EXPECT_LE(rows.size(), kMostRowsWithoutChoice);
+    EXPECT_GE(rows.size(), kMostRowsWithoutChoice - 2);
     EXPECT_EQ(column(rows, 5), (std::set<std::string>{"2"}));
     EXPECT_EQ(column(rows, 7), (std::set<std::string>{"3"}));
     EXPECT_EQ(column(rows, 9), (std::set<std::string>{""}));
