@@ -18,8 +18,8 @@ namespace {
 constexpr int kTensors = 24;
 constexpr int kMostSteps = 3000;
 constexpr std::size_t kSearch = 7;  // HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES
-// Where the user has set all but the waiting time: the header, the search, what is in force beside the finalists, of which
-// there are fewer than three where the search came to the same place again, and the best.
+// Where the user has set all but the waiting time: the header, the search, what is in force beside the finalists, of
+// which there are fewer than three where the search came to the same place again, and the best.
 constexpr std::size_t kMostRowsWithoutChoice = 1 + kSearch + 4 + 1;
 
 bool has_choice() { return std::getenv("HOROVOD_FUSION_THRESHOLD") == nullptr; }
