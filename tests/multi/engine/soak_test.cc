@@ -107,7 +107,7 @@ TEST(Soak, AMillionStepsLaterARankHoldsNoMore) {
   }
   std::printf("rank %d: %d steps, %ld KiB after the first %d, %ld at the end\n", rank(), all, before, warm, resident());
   EXPECT_LT(resident() - before, 1024) << "KiB";
-  EXPECT_EQ(descriptors(), open_before);
+  EXPECT_LE(descriptors(), open_before);  // fewer: a connection that nobody needs had not been closed by then
 }
 
 }  // namespace
