@@ -232,8 +232,7 @@ RODA_API int32_t roda_rendezvous_start(const char* address, int32_t port, const 
 RODA_API void roda_rendezvous_retire(roda_rendezvous* server, uint64_t generation, const char* reason);
 RODA_API void roda_rendezvous_stop(roda_rendezvous* server);
 
-/* --- what connections have carried so far: for whoever compares it with what was foreseen. Any thread --------------
- */
+/* --- what connections have carried so far, to compare with what was foreseen. Any thread -------------------------- */
 
 typedef struct roda_traffic {
   uint32_t struct_size;

@@ -39,7 +39,7 @@ class DeviceMemory {
   void used_until(const std::shared_ptr<DeviceEvent>& event) {
     if (block_ != nullptr) block_->used_until = event;
   }
-  // The group's library may prepare for the memory, which stays until it grows or is released. After reserve().
+  // The group's library may prepare for the memory, which stays until it grows or this ends. After reserve().
   // It is an offer: a group that can't, or doesn't, works on the memory as it is. One that must not go on after a
   // failure (because its peers rely on the registration) ends by itself. The group outlives this, or is forgotten.
   void register_with(TransportGroup& group);

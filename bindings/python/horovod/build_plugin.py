@@ -198,7 +198,7 @@ _RECIPES: dict[str, Callable[[], Recipe]] = {"mpi": _mpi, "ucx": _ucx, "gloo": _
 
 
 def users_folder() -> Path:
-    """Return where plugins of this user lie (``plugins/loader/search_path.cc`` looks there)."""
+    """Return where plugins of this user lie (``plugins/loader/loader.cc`` looks there)."""
     data = os.environ.get("XDG_DATA_HOME", "")
     return (Path(data) if data.startswith("/") else Path.home() / ".local" / "share") / "roda" / "plugins"
 
