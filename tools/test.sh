@@ -34,7 +34,10 @@ done_beside() {
   unset "BESIDE[$1]"
 }
 stop_beside() {
-  [[ -z ${BESIDE[$1]:-} ]] || kill -- "-${BESIDE[$1]}" 2>/dev/null || true
+  if [[ -n ${BESIDE[$1]:-} ]]; then
+    pkill --parent "${BESIDE[$1]}" || true # what has a process group of its own
+    kill -- "-${BESIDE[$1]}" 2>/dev/null || true
+  fi
   done_beside "$1"
 }
 trap 'for name in "${!BESIDE[@]}"; do stop_beside "$name"; done' EXIT
@@ -246,10 +249,10 @@ suite_mxnet() {
   rank_tests mxnet-np2 horovodrun -np 2
 }
 
-# A Ray cluster on this machine.
+# A Ray cluster on this machine, which waits half of its time: the suites after it go on beside it.
 suite_ray() {
   find_torch
-  pytest_report ray tests/python/ray
+  beside ray pytest_report ray tests/python/ray
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.
@@ -303,12 +306,13 @@ suite_vm() {
   beside vm nice -n 10 tests/vm/run.sh build/native "$RESULTS/vm.xml"
 }
 
-end_vm() {
-  [[ -n ${BESIDE[vm]:-} ]] || return 0
-  say "Waiting for suite: vm"
-  done_beside vm
-  cat build/logs/beside-vm.log
-  [[ -s $RESULTS/vm.xml ]] || step_failed "vm: no report"
+# end_beside SUITE: of one that goes on beside others.
+end_beside() {
+  [[ -n ${BESIDE[$1]:-} ]] || return 0
+  say "Waiting for suite: $1"
+  done_beside "$1"
+  cat "build/logs/beside-$1.log"
+  [[ -s $RESULTS/$1.xml ]] || step_failed "$1: no report"
 }
 
 # Readers of bytes from elsewhere, FUZZ_SECONDS of each target; what is built is the readers alone.
@@ -377,6 +381,7 @@ for suite in "${chosen[@]}"; do
   printf -- '-- %s took %d s\n' "$suite" $((SECONDS - started))
 done
 stop_beside builds
-end_vm
+end_beside ray
+end_beside vm
 say "All suites took $SECONDS s"
 exec python tools/count_tests.py "$RESULTS" "${FAILED_STEPS[@]}"

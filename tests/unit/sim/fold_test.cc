@@ -43,7 +43,7 @@ Scenario composed(const Cluster& cluster, int ranks, double bytes, const plan::C
 
 TEST(Fold, EveryAlgorithmOfEverySize) {
   for (const schedule::Algorithm* algorithm : schedule::algorithms()) {
-    for (const int ranks : {2, 3, 8, 12, 16, 24, 31}) {
+    for (const int ranks : {2, 3, 8, 12, 18}) {
       if (!algorithm->accepts(ranks)) continue;
       for (const Cluster& cluster : {one_switch(), hosts_of(4), racks_of(2, 4)}) {
         expect_same(flat(cluster, algorithm->collective, algorithm->name, ranks, 3e5), 1 << 17);
@@ -108,11 +108,11 @@ TEST(Fold, UpToAThousandAndTwentyFour) {
 
 TEST(Fold, OneRanksProgramTurnedIsEveryRanks) {
   Options options = with(Folding::kAlways, 0);
-  const Outcome outcome = outcome_of(flat_allreduce(hosts_of(8), "ring", 1600, 1e6), options);
+  const Outcome outcome = outcome_of(flat_allreduce(hosts_of(8), "ring", 800, 5e5), options);
   EXPECT_EQ(outcome.classes, 8);
   EXPECT_TRUE(outcome.extrapolated);
-  const Outcome full = outcome_of(flat_allreduce(hosts_of(8), "ring", 800, 0.5e6), with(Folding::kNever, 0));
-  EXPECT_NEAR(outcome.seconds / full.seconds, 1599.0 / 799, 1e-3);  // chunks of the same size, twice the rounds
+  const Outcome full = outcome_of(flat_allreduce(hosts_of(8), "ring", 400, 2.5e5), with(Folding::kNever, 0));
+  EXPECT_NEAR(outcome.seconds / full.seconds, 799.0 / 399, 1e-3);  // chunks of the same size, twice the rounds
 }
 
 TEST(Fold, WhatIsTooLargeIsRefusedWithItsEstimate) {
