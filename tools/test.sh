@@ -88,16 +88,24 @@ suite_native() {
   fi
 }
 
-# The engine in real processes, over what these tests use, with no more debug information than lines. The other native
-# tests under the sanitizers are a command in docs/testing.md: compiling them costs more than all the rest together.
+# Where there is no Clang what it alone can do is left out.
+has_clang() {
+  command -v clang++-16 >/dev/null || { say "Skipped: clang++-16 is not installed" && return 1; }
+}
+
+# build_sanitizers TARGET: of the engine in real processes, over what its tests use, or of what is fuzzed; with no more debug
+# information than lines. The other native tests under the sanitizers are a command in docs/testing.md: compiling them
+# costs more than all the rest together.
 build_sanitizers() {
-  build_folder build/asan engine-tests -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=0 -Ddebug=false \
-    -Dcpp_args=-g1 -Dcuda=disabled -Dtransports=loop,shm,tcp,gloo,mpi,ucx "${UNITY[@]}"
+  CC="ccache clang-16" CXX="ccache clang++-16" build_folder build/asan "$1" -Dfuzz=true -Dcuda=disabled \
+    -Dtransports=loop,shm,tcp,gloo,mpi,ucx -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=false \
+    "-Dcpp_args=['-g1', '-fsanitize=fuzzer-no-link', '-Wno-pass-failed']" "${UNITY[@]}"
 }
 
 suite_sanitizers() {
+  has_clang || return 0
   stop_beside builds
-  build_sanitizers || { step_failed "sanitizers: build" && return; }
+  build_sanitizers engine-tests || { step_failed "sanitizers: build" && return; }
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     meson_tests sanitizers build/asan --timeout-multiplier 4 --num-processes "$JOBS" --suite engine --no-suite plain
 }
@@ -315,22 +323,13 @@ end_beside() {
   [[ -s $RESULTS/$1.xml ]] || step_failed "$1: no report"
 }
 
-# Readers of bytes from elsewhere, FUZZ_SECONDS of each target; what is built is the readers alone.
-build_fuzz() {
-  CC="ccache clang-16" CXX="ccache clang++-16" build_folder build/fuzz fuzz -Dfuzz=true -Dtests=disabled -Dtools=disabled -Dcuda=disabled \
-    -Dtransports=loop,tcp -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=false \
-    "-Dcpp_args=['-g1', '-fsanitize=fuzzer-no-link']" "${UNITY[@]}"
-}
-
+# Readers of bytes from elsewhere, FUZZ_SECONDS of each target.
 suite_fuzz() {
-  if ! command -v clang++-16 >/dev/null; then
-    say "Skipped: clang++-16 is not installed"
-    return
-  fi
+  has_clang || return 0
   stop_beside builds
-  build_fuzz || { step_failed "fuzz: build" && return; }
+  build_sanitizers fuzz || { step_failed "fuzz: build" && return; }
   build_beside
-  python tools/fuzz.py build/fuzz --seconds "${FUZZ_SECONDS:-4}" --jobs "$JOBS" --junit "$RESULTS/fuzz.xml" ||
+  python tools/fuzz.py build/asan --seconds "${FUZZ_SECONDS:-4}" --jobs "$JOBS" --junit "$RESULTS/fuzz.xml" ||
     [[ -s $RESULTS/fuzz.xml ]] || step_failed "fuzz: no report"
 }
 
@@ -340,8 +339,9 @@ is_chosen() { [[ " ${chosen[*]} " == *" $1 "* ]]; }
 build_later() {
   renice -n 10 "$BASHPID"
   JOBS=1
-  if is_chosen fuzz && command -v clang++-16 >/dev/null; then build_fuzz; fi
-  if is_chosen sanitizers; then build_sanitizers; fi
+  has_clang || return 0
+  if is_chosen fuzz; then build_sanitizers fuzz; fi
+  if is_chosen sanitizers; then build_sanitizers engine-tests; fi
 }
 build_beside() {
   [[ $JOBS -eq 1 || -n ${BESIDE[builds]:-} ]] || beside builds build_later
@@ -364,8 +364,11 @@ done
 mkdir -p build/logs
 ensure_packages "${APT_PACKAGES[@]}"
 beside environments make_environments
-ensure_all
-ensure_checkers
+ensure_venv "${PYTHON_PACKAGES[@]}"
+beside checkers ensure_checkers
+ensure_product
+done_beside checkers
+cat build/logs/beside-checkers.log
 rm -rf "$RESULTS"
 mkdir -p "$RESULTS"
 for suite in "${chosen[@]}"; do
