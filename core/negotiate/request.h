@@ -3,12 +3,15 @@
 
 #include <roda/abi/types.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "plugins/base/hash.h"
 #include "plugins/base/status.h"
 
 namespace roda::negotiate {
@@ -20,15 +23,14 @@ struct Group {
   friend bool operator==(const Group&, const Group&) = default;
 };
 
-// FNV-1a of the names in order, never 0: ranks that group the same tensors come to the same number.
+// Of the names in order, never 0: ranks that group the same tensors come to the same number.
 std::uint64_t group_id(const auto& names) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  const auto add = [&hash](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3u; };
+  Hash hash;
   for (const auto& name : names) {
-    for (const char c : name) add(static_cast<unsigned char>(c));
-    add(0);
+    hash.add(std::string_view(name));
+    hash.add(std::uint64_t{0});
   }
-  return hash == 0 ? 1 : hash;
+  return std::max<std::uint64_t>(hash.value(), 1);
 }
 
 constexpr std::size_t kMostNameBytes = 65'536;

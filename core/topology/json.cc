@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "plugins/base/format.h"
+#include "plugins/base/hash.h"
 
 namespace roda::topology {
 namespace {
@@ -340,10 +341,10 @@ Status parse(std::string_view text, T* out) {
   return {};
 }
 
-std::string fnv1a(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ull;
-  return roda::format("{:016x}", hash);
+std::string hash_of(const std::string& text) {
+  Hash hash;
+  hash.add(text);
+  return roda::format("{:016x}", hash.value());
 }
 
 }  // namespace
@@ -400,13 +401,13 @@ Status write_file(const std::string& path, const Topology& topology) {
 std::string hash(const Machine& machine) {
   Machine bare = machine;
   bare.sources.clear();
-  return fnv1a(to_json(bare, -1));
+  return hash_of(to_json(bare, -1));
 }
 
 std::string hash(const Topology& topology) {
   Topology bare = topology;
   for (NamedMachine& named : bare.machines) named.machine.sources.clear();
-  return fnv1a(to_json(bare, -1));
+  return hash_of(to_json(bare, -1));
 }
 
 }  // namespace roda::topology

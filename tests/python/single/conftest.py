@@ -9,15 +9,39 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
+PYTHON = sys.executable
+FIELDS = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
+
+
+def sh(script: str) -> list[str]:
+    return ["sh", "-c", script]
 
 
 def launcher() -> list[str]:
     """Return the command that is ``horovodrun``."""
     script = shutil.which("horovodrun")
     return [script] if script else [sys.executable, "-m", "horovod.runner.launch"]
+
+
+@pytest.fixture
+def marker() -> str:
+    """A number of seconds that no other process sleeps for."""
+    return f"{100000 + os.getpid()}.5"
+
+
+def alive(marker: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if marker in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
 
 
 @pytest.fixture

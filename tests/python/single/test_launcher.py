@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import runpy
 import signal
 import socket
@@ -16,19 +15,7 @@ from pathlib import Path
 import horovod
 import psutil
 import pytest
-from conftest import Launch
-from horovod.runner import gloo_run
-from horovod.runner.common.util.settings import Settings
-from horovod.runner.common.util.timeout import TimeoutException
-from horovod.runner.elastic.discovery import FixedHosts
-from horovod.runner.elastic.settings import ElasticSettings
-
-PYTHON = sys.executable
-FIELDS = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
-
-
-def sh(script: str) -> list[str]:
-    return ["sh", "-c", script]
+from conftest import FIELDS, PYTHON, Launch, alive, sh
 
 
 def numbers_of(output: str) -> list[list[int]]:
@@ -221,17 +208,6 @@ def test_a_command_that_is_not_there(horovodrun: Launch) -> None:
     assert "cannot start no-such-command-anywhere" in done.stderr
 
 
-def alive(marker: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if marker in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
 def test_ranks_of_a_host_are_scheduled_together(horovodrun: Launch) -> None:
     done = horovodrun("-np", "2", sys.executable, "-c", "import os; print(os.getsid(0), os.getpgrp() - os.getpid())")
     assert done.returncode == 0
@@ -242,12 +218,6 @@ def test_ranks_of_a_host_are_scheduled_together(horovodrun: Launch) -> None:
 
 # Three processes per rank: a shell, its child, and one that left for a session of its own.
 FAMILY = "setsid sleep {0} & sleep {0} & echo ready; sleep {0}; wait"
-
-
-@pytest.fixture
-def marker() -> str:
-    """A number of seconds that no other process sleeps for."""
-    return f"{100000 + os.getpid()}.5"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -307,82 +277,6 @@ def test_what_a_finished_rank_left_running_is_ended(horovodrun: Launch, marker: 
     assert not alive(marker)
 
 
-def agent_script(folder: Path) -> str:
-    """A stand-in for ssh: runs the command here, in a shell, like the host would."""
-    script = folder / "agent"
-    script.write_text(
-        '#!/bin/sh\nhost=$1; shift\necho Welcome to $host\nREMOTE_HOST=$host; export REMOTE_HOST\nexec sh -c "$*"\n'
-    )
-    script.chmod(0o755)
-    return str(script)
-
-
-# Addresses for documentation: never local, never reached, because the agent runs the commands here.
-HOSTS = "203.0.113.1:2,203.0.113.2:1"
-
-
-def test_hosts_through_a_remote_shell(horovodrun: Launch, tmp_path: Path) -> None:
-    fields = " ".join(f"$HOROVOD_{name}" for name in FIELDS)
-    done = horovodrun(
-        "--rsh-agent", agent_script(tmp_path), "-np", "3", "-H", HOSTS, "--network-interfaces", "lo",
-        *sh(f"echo $REMOTE_HOST $HOROVOD_HOSTNAME {fields}; pwd"),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    lines = sorted(line.partition(":")[2] for line in done.stdout.splitlines())
-    assert lines == sorted(
-        [
-            "203.0.113.1 203.0.113.1 0 3 0 2 0 2",
-            "203.0.113.1 203.0.113.1 1 3 1 2 0 1",
-            "203.0.113.2 203.0.113.2 2 3 0 1 1 2",
-            *[os.getcwd()] * 3,
-        ]
-    )
-
-
-def test_a_failure_on_one_host_ends_the_others(horovodrun: Launch, tmp_path: Path, marker: str) -> None:
-    script = f"if [ $HOROVOD_RANK = 2 ]; then exit 5; fi; sleep {marker}"
-    done = horovodrun(
-        "--rsh-agent", agent_script(tmp_path), "-np", "3", "-H", HOSTS, "--network-interfaces", "lo", *sh(script)
-    )
-    assert done.returncode == 5
-    assert not alive(marker)
-
-
-def test_a_host_that_cannot_be_reached(horovodrun: Launch, tmp_path: Path) -> None:
-    done = horovodrun("--rsh-agent", "false", "-np", "3", "-H", HOSTS, "--network-interfaces", "lo", *sh("echo never"))
-    assert done.returncode == 1
-    assert "could not connect to some hosts via ssh" in done.stderr
-    assert "203.0.113.1" in done.stderr
-    assert "never" not in done.stdout
-
-
-def test_no_secret_on_any_command_line(start_horovodrun: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
-    code = "import os; print(os.read(int(os.environ['HOROVOD_SECRET_FD']), 100).hex()); import time; time.sleep(1000)"
-    process = start_horovodrun(
-        "--rsh-agent",
-        agent_script(tmp_path),
-        "-np",
-        "1",
-        "-H",
-        "203.0.113.1:1",
-        "--network-interfaces",
-        "lo",
-        PYTHON,
-        "-c",
-        code,
-    )
-    secret = process.stdout.readline().partition(":")[2].strip()
-    assert len(secret) == 64
-    for other in psutil.process_iter():
-        try:
-            seen = " ".join(other.cmdline()) + " ".join(other.environ().values())
-        except psutil.Error:
-            continue
-        assert secret not in seen
-    process.terminate()
-    process.wait(timeout=60)
-
-
 def test_strangers_on_the_rendezvous_port_do_no_harm(start_horovodrun: Callable[..., subprocess.Popen[str]]) -> None:
     code = (
         "import os, sys; print(os.environ['HOROVOD_GLOO_RENDEZVOUS_PORT'], flush=True);"
@@ -421,52 +315,3 @@ def test_a_part_of_the_ranks_needs_a_launcher_that_can_share_them_out(horovodrun
     done = horovodrun("-np", "2", "--gloo", PYTHON, "-c", script)
     assert done.returncode != 0
     assert "init with a list of 1 of the job's 2 ranks needs a launcher" in done.stderr
-
-
-NOWHERE = "255.255.255.255"  # no connection goes there
-
-
-def test_a_host_takes_the_first_interface_that_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"127.0.0.1": "x1", NOWHERE: "x0"})
-    monkeypatch.setattr(gloo_run.network, "address_towards", lambda _: NOWHERE)
-    monkeypatch.setattr(gloo_run.network, "free_port", lambda _: 4242)
-    settings = Settings(num_proc=3, hosts=HOSTS, remote_shell=agent_script(tmp_path))
-    code = "from horovod.common.basics import HorovodBasics as B; b = B(); b.init(); print(b.rank(), b.size())"
-    tell = sh(f'echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $MASTER_ADDR; exec {PYTHON} -c "{code}"')
-    gloo_run.launch_gloo(tell, settings, {**os.environ, "HOROVOD_GLOO_IFACE": "lo"})
-    told = capfd.readouterr()
-    assert sorted(line.partition(":")[2] for line in told.out.splitlines()) == sorted(
-        [f"{rank} 3" for rank in range(3)] + ["127.0.0.1 203.0.113.1"] * 3
-    )
-    assert not told.err
-
-    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"224.0.0.1": "x1"})
-    told = rf"interfaces: from 203.0.113.\d nothing answers at the route there \({NOWHERE}\), x1 \(224.0.0.1\)\."
-    with pytest.raises(RuntimeError, match=told):
-        gloo_run.launch_gloo(sh("echo never"), settings, os.environ)
-    assert "never" not in capfd.readouterr().out
-
-
-def test_a_host_of_an_elastic_job_does_so_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"127.0.0.1": "x1", NOWHERE: "x0"})
-    monkeypatch.setattr(gloo_run.network, "address_towards", lambda _: NOWHERE)
-    hosts = FixedHosts({"localhost": 1, "203.0.113.1": 1})
-    settings = ElasticSettings(2, "", discovery=hosts, elastic_timeout=1.0, remote_shell=agent_script(tmp_path))
-    code = """if True:
-        import os
-        from horovod.common.basics import HorovodBasics as B
-        B().init()
-        print(B().rank(), os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"], os.environ["MASTER_ADDR"])"""
-    gloo_run.launch_gloo_elastic([PYTHON, "-c", code], settings, {**os.environ, "HOROVOD_GLOO_IFACE": "lo"})
-    told = capfd.readouterr().out.splitlines()
-    assert sorted(line.partition(":")[2] for line in told) == [f"{rank} 127.0.0.1 127.0.0.1" for rank in range(2)]
-
-    monkeypatch.setattr(gloo_run.network, "outward_addresses", lambda: {"224.0.0.1": "x1"})
-    with pytest.raises(TimeoutException, match="there are 1, and the job needs at least 2"):
-        gloo_run.launch_gloo_elastic(["sleep", "60"], settings, os.environ)
-    told = rf"could not be started: .*from 203.0.113.1 nothing answers at the route there \({NOWHERE}\), x1 \(224"
-    assert re.search(told, capfd.readouterr().err)

@@ -136,8 +136,8 @@ class Control:
         return None if deadline is None else max(0.0, deadline - time.monotonic())
 
     def by_rank(self, results: Mapping[int, Result]) -> dict[int, Result]:
-        """Return by rank of the last generation what is given by number of worker."""
-        numbers = [worker.number for worker in self.membership.members]
+        """Return by rank of the last generation what is given by number of worker; by number if there was none."""
+        numbers = [worker.number for worker in self.membership.members] or sorted(results)
         return {rank: results[number] for rank, number in enumerate(numbers) if number in results}
 
     def say(self, text: str) -> None:

@@ -312,9 +312,9 @@ class Membership:
                 self._do(Tell(worker, {"ask": self.generation}))
 
     def _finish(self) -> None:
-        """Some have ended well: those that lost them can't go on, the others end by themselves."""
+        """Some have ended well: who waits for them can't go on, the others, all if none asked, end by themselves."""
         for worker in self.workers.values():
-            if worker.stage in (Stage.STARTING, Stage.WAITING):
+            if worker.stage == Stage.WAITING or (worker.stage == Stage.STARTING and self.generation > 0):
                 worker.stage = Stage.REMOVED
                 self._do(End(worker, at_once=False))
         if not self.workers:
