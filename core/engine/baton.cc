@@ -42,13 +42,26 @@ void Bells::ring(const UniqueFd& eventfd) {
   [[maybe_unused]] const ssize_t n = write(eventfd.get(), &one, sizeof one);
 }
 
-bool Bells::wait(const UniqueFd& poll, const UniqueFd& wake, int timeout_ms) {
+bool Bells::sleep_as_engine(int timeout_ms) const {
+  bool called = false;
+  const bool rang = wait(engine_poll_, engine_wake_, timeout_ms, &called);
+  // Who saw the mark and did not ring: what was there to be done then is seen from here on.
+  if (called) is_called_->exchange(false, std::memory_order_seq_cst);
+  return rang;
+}
+
+bool Bells::sleep_as_holder(int timeout_ms) const {
+  bool called = false;
+  return wait(holder_poll_, holder_wake_, timeout_ms, &called);
+}
+
+bool Bells::wait(const UniqueFd& poll, const UniqueFd& wake, int timeout_ms, bool* called) {
   epoll_event events[8];
   const int n = epoll_wait(poll.get(), events, 8, timeout_ms);
   for (int i = 0; i < n; ++i) {
     if (events[i].data.fd != wake.get()) continue;
     std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t got = read(wake.get(), &count, sizeof count);
+    *called = read(wake.get(), &count, sizeof count) > 0 || *called;
   }
   return n > 0;
 }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "plugins/base/mutex.h"
@@ -72,7 +73,12 @@ class Bells {
   static Status open(Bells* bells);
 
   // --- any thread ---
-  void wake_engine() const { ring(engine_wake_); }  // there is work and nobody else does it
+  // There is work and nobody else does it. What was rung and not heard yet rings no second time.
+  void wake_engine() const {
+    if (!is_called_->exchange(true, std::memory_order_seq_cst)) ring(engine_wake_);
+  }
+  // The engine's thread is on its way: after this it looks for what was asked for before.
+  bool is_engine_called() const { return is_called_->load(std::memory_order_seq_cst); }
   void wake_holder() const { ring(holder_wake_); }  // a submission while a waiting thread sleeps with the baton
 
   // --- the holder of the baton ---
@@ -84,15 +90,17 @@ class Bells {
   void listen() const;
 
   // Until something rings, at most that long; negative: for ever. True when something rang.
-  bool sleep_as_engine(int timeout_ms) const { return wait(engine_poll_, engine_wake_, timeout_ms); }
-  bool sleep_as_holder(int timeout_ms) const { return wait(holder_poll_, holder_wake_, timeout_ms); }
+  bool sleep_as_engine(int timeout_ms) const;
+  bool sleep_as_holder(int timeout_ms) const;
 
  private:
   static void ring(const UniqueFd& eventfd);
   Status watch(int fd, std::uint32_t engine_events);
-  static bool wait(const UniqueFd& poll, const UniqueFd& wake, int timeout_ms);
+  // *called: somebody woke it.
+  static bool wait(const UniqueFd& poll, const UniqueFd& wake, int timeout_ms, bool* called);
 
   UniqueFd engine_poll_, engine_wake_;
+  std::unique_ptr<std::atomic<bool>> is_called_ = std::make_unique<std::atomic<bool>>(false);  // and has not heard it
   UniqueFd holder_poll_, holder_wake_;
   std::vector<int> transports_;
 };

@@ -9,6 +9,9 @@
 namespace roda::engine {
 namespace {
 
+// Longer than a turn of whoever holds the baton on another core.
+constexpr std::uint32_t kPausesForHolder = 64;
+
 constexpr const char* kRankMark = "{rank}";  // in a timeline's name: every rank writes a file of its own
 
 negotiate::Settings settings_of(const Parts& parts) {
@@ -67,9 +70,9 @@ Status Engine::submit(HandleState* handle, bool will_wait) {
 }
 
 // The announcement goes into the log on this very thread where it can: no other thread need wake for a tensor that the
-// other ranks don't have yet.
+// other ranks don't have yet. But where the engine's thread is on its way it takes all that is there by then at once.
 void Engine::poke() {
-  if (!baton_.try_take()) {
+  if (bells_.is_engine_called() || !baton_.try_take()) {
     wake_holder();
     return;
   }
@@ -127,7 +130,12 @@ RODA_UNCHECKED bool Engine::take_or_wait(auto done, const Limit& limit) {
   baton_.want();
   bool taken = false;
   for (std::uint32_t i = 0; !taken && !done() && wait_policy_.worth_spinning(i); ++i) {
-    wait_policy_.relax(i);
+    // The holder may need this very core to see that somebody wants it.
+    if (i % kPausesForHolder == kPausesForHolder - 1) {
+      WaitPolicy::yield();
+    } else {
+      wait_policy_.relax(i);
+    }
     taken = baton_.try_take();
   }
   if (!taken && !done()) {
@@ -164,6 +172,7 @@ void Engine::drive_until(auto done, std::int64_t limit_us) {
 }
 
 bool Engine::wait(HandleState* handle, std::int64_t limit_us) {
+  if (handle->done()) return true;
   if (submissions_.await(*handle)) wake_holder();
   drive_until([handle] { return handle->done(); }, limit_us);
   return handle->done();

@@ -45,6 +45,18 @@ TEST_F(BellsTest, ARingBeforeTheSleepIsNotMissed) {
   EXPECT_TRUE(bells_.sleep_as_holder(0)) << "each sees what wakes it";
 }
 
+TEST_F(BellsTest, TheEnginesThreadIsCalledOnceUntilItHears) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(bells_.is_engine_called());
+    bells_.wake_engine();
+    bells_.wake_engine();
+    EXPECT_TRUE(bells_.is_engine_called());
+    EXPECT_FALSE(bells_.sleep_as_holder(0)) << "it was not meant";
+    EXPECT_TRUE(bells_.sleep_as_engine(0));
+    EXPECT_FALSE(bells_.sleep_as_engine(0));
+  }
+}
+
 // Or each message that a waiting thread deals with would wake it.
 TEST_F(BellsTest, TheEnginesThreadHearsATransportOnceForEachTimeThatItListens) {
   const UniqueFd transport(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));

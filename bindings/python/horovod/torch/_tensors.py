@@ -139,10 +139,12 @@ def reachable(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu().resolve_neg()
 
 
+# The engine's number of a tensor's device, and the stream that gives it its value.
+_IN_HOST_MEMORY = (HOST, 0)
+
+
 def _place(source: torch.Tensor, output: torch.Tensor | None) -> tuple[int, int]:
-    """Return the engine's number of the tensors' device, and the stream that gives `source` its value."""
-    if source.is_cpu:
-        return HOST, 0
+    """Return the same of tensors on a GPU."""
     stream = torch.cuda.current_stream(source.device)
     # The engine reads and writes in the order of this stream, which may not be the one they were allocated on.
     source.record_stream(stream)
@@ -193,18 +195,19 @@ def request(
     splits: Sequence[int] | None = None,
 ) -> Request:
     """Return the request for one tensor, with its output where that is the caller's."""
+    address = source.data_ptr()
     return Request(
         collective,
         name,
         dtype,
         source.shape,
-        source.data_ptr(),
-        0 if output is None else output.data_ptr(),
+        address,
+        address if output is source else 0 if output is None else output.data_ptr(),
         op,
         root,
         set_id,
         prescale,
         postscale,
         splits,
-        *_place(source, output),
+        *(_IN_HOST_MEMORY if source.is_cpu else _place(source, output)),
     )
