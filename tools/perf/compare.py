@@ -71,7 +71,8 @@ class Roda:
         self.program = ROOT / ".venv/bin/roda-perf"
         if not self.program.exists():
             self.program = build / "tools/perf/roda-perf"
-            self.environment["HOROVOD_PLUGIN_PATH"] = str(build / "transports" / transport)
+            folders = [str(build / "transports" / part) for part in transport.split("+")]
+            self.environment["HOROVOD_PLUGIN_PATH"] = ":".join(folders)
 
     def run(self, ranks, sizes):
         """Return one row per size."""

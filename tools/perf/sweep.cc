@@ -14,7 +14,7 @@ Row measure_case(const Session& session, const Options& options, const Case& wha
   Workload workload(session, what);
   Row row{what, "", workload.bytes(), workload.count(), session.size(), {}, options.check, true, what_runs(what), {}};
   if (options.check) row.right = max_over_ranks(workload.check() ? 0 : 1) == 0;
-  workload.reset();
+  workload.fill();
   const Repeats repeats = repeats_for(what.bytes, options.warmup, options.iterations);
   for (int i = 0; i < repeats.warmup; ++i) workload.run();
   std::vector<double> times;

@@ -76,8 +76,6 @@ void Workload::run() {
 
 void Workload::fill() { Pattern::input(case_.dtype, case_.op, rank_).fill(input_.data(), 0, input_.size() / element_); }
 
-void Workload::reset() { std::fill(input_.begin(), input_.end(), std::byte{}); }
-
 bool Workload::check() {
   fill();
   const roda_op op = make_op();

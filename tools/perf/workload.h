@@ -35,14 +35,14 @@ class Workload {
   void run();
   // Runs once on known data. False when any element of the result is wrong, or an input that must stay was written.
   bool check();
-  // Leaves zeros, so that repeated in-place sums stay finite.
-  void reset();
+  // Gives the input its known data. Not zeros, which processors move quicker; that sums in place become infinite costs
+  // nothing.
+  void fill();
 
   std::size_t count() const { return count_; }  // elements of the whole case
   std::size_t bytes() const { return count_ * element_; }
 
  private:
-  void fill();
   bool result_is_right(const void* output) const;
   roda_op make_op();
 

@@ -32,9 +32,9 @@ bool is_right(int rank, int ranks, std::vector<float>* data, const Allreduce& al
   return perf::Pattern::reduced(RODA_FLOAT32, RODA_SUM, ranks).matches(data->data(), 0, data->size());
 }
 
-perf::Statistics time_size(const Request& request, std::vector<float>* data, const Allreduce& allreduce) {
+perf::Statistics time_size(const Request& request, int rank, std::vector<float>* data, const Allreduce& allreduce) {
   const perf::Repeats repeats = perf::repeats_for(data->size() * sizeof(float), request.warmup, request.iterations);
-  std::fill(data->begin(), data->end(), 0.0f);
+  perf::Pattern::input(RODA_FLOAT32, RODA_SUM, rank).fill(data->data(), 0, data->size());
   std::vector<double> times;
   for (int i = -repeats.warmup; i < repeats.timed; ++i) {
     const double start = perf::now_us();
@@ -72,7 +72,7 @@ int measure(const char* peer, const Request& request, int rank, int ranks, const
     std::vector<float> data(bytes / sizeof(float));
     const bool right = result == Result::kNone || is_right(rank, ranks, &data, allreduce);
     all_right = all_right && right;
-    const perf::Statistics times = time_size(request, &data, allreduce);
+    const perf::Statistics times = time_size(request, rank, &data, allreduce);
     if (rank != 0) continue;
     std::printf(
         "{\"runs\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"median_us\": %.3f, \"p95_us\": %.3f, \"min_us\": %.3f, "
