@@ -196,6 +196,7 @@ def request(
 ) -> Request:
     """Return the request for one tensor, with its output where that is the caller's."""
     address = source.data_ptr()
+    device, stream = _IN_HOST_MEMORY if source.is_cpu else _place(source, output)
     return Request(
         collective,
         name,
@@ -209,5 +210,6 @@ def request(
         prescale,
         postscale,
         splits,
-        *(_IN_HOST_MEMORY if source.is_cpu else _place(source, output)),
+        device,
+        stream,
     )
