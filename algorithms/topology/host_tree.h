@@ -10,6 +10,8 @@
 
 namespace roda::topology {
 
+inline constexpr int kHostFanOut = 8;  // hosts that report to one
+
 struct HostPlace {
   int parent = -1;            // -1: the root, host 0
   std::vector<int> children;  // ascending, at most `fan_out`

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/topology/host_tree.h"
 #include "core/bootstrap/store.h"
 #include "plugins/base/fork_guard.h"
 #include "plugins/base/secret.h"
@@ -33,7 +34,7 @@ class HostLinks {
     Secret secret;              // of the job
     Deadline deadline;
     std::chrono::milliseconds silence{30'000};  // a host that answers nothing, the kernel's probes too, is given up
-    int fan_out = 8;                            // hosts that connect to one
+    int fan_out = topology::kHostFanOut;
   };
   // `leaders`: world ranks of the hosts' leaders, by host; host 0 is the tree's root. Collective over the leaders;
   // blocks.

@@ -344,6 +344,10 @@ void Engine::round_over(std::int32_t set, int bit) {
   if (auto* combiner = parts_.control->combiner()) combiner->round_over(set, bit);
 }
 
+void Engine::disputed(std::int32_t set, int bit) {
+  if (auto* combiner = parts_.control->combiner()) combiner->disputed(set, bit);
+}
+
 void Engine::bit_freed(std::int32_t set, int bit) { announcer_.take_announced(set, bit); }
 
 void Engine::join_done(std::int32_t set, std::int32_t last_rank) {

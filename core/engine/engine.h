@@ -133,6 +133,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void announce_again(std::int32_t set, int bit) override RODA_REQUIRES(baton_);
   void bit_freed(std::int32_t set, int bit) override RODA_REQUIRES(baton_);
   void round_over(std::int32_t set, int bit) override;
+  void disputed(std::int32_t set, int bit) override;
   void join_done(std::int32_t set, std::int32_t last_rank) override RODA_REQUIRES(baton_);
   void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override RODA_REQUIRES(baton_);
   void set_removed(std::int32_t id) override RODA_REQUIRES(baton_);

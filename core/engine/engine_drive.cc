@@ -179,9 +179,12 @@ bool Engine::announce() {
 }
 
 void Engine::say_finished(bool only_where_wanted) {
+  wire::Combiner* const combiner = parts_.control->combiner();
   for (const auto& [id, set] : launcher_.sets()) {
+    const bool is_wanted = negotiator_.wants_finished(id);
+    if (combiner != nullptr) combiner->want_finished(id, is_wanted);
     if (!set->is_member() || set->completed() == set->reported) continue;
-    if (only_where_wanted && !negotiator_.wants_finished(id)) continue;
+    if (only_where_wanted && !is_wanted) continue;
     announcer_.record().number(wire::Item::kFinished, id, set->completed());
     set->reported = set->completed();
   }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <list>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -47,6 +48,11 @@ class Cache {
     if (it == by_name_.end()) return -1;
     const auto bit = std::ranges::find_if(it->second, [&](int b) { return b != other && !slot(b).arrived.empty(); });
     return bit == it->second.end() ? -1 : *bit;
+  }
+
+  std::span<const int> bits_of(const std::string& name) const {
+    const auto it = by_name_.find(name);
+    return it == by_name_.end() ? std::span<const int>() : it->second;
   }
 
   bool has_namesakes(int bit) const { return slot(bit).namesakes->size() > 1; }

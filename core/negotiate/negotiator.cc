@@ -285,6 +285,7 @@ void Negotiator::to_pending(Set* set, int bit, Outcome* outcome) {
   const wire::RankRanges arrived = set->cache.slot(bit).arrived;
   set->cache.erase(bit);
   outcome->round_over(set->id, bit);
+  outcome->disputed(set->id, bit);
   if (arrived.contains(set->members.position(rank_))) outcome->bit_freed(set->id, bit);
   arrived.each([&](int m) {
     const auto member = static_cast<std::size_t>(m);
@@ -323,8 +324,12 @@ Status Negotiator::arrive(Request request, Outcome* outcome) {
   const std::string name = request.name;
   const wire::RankRange speaker{request.rank, request.rank};
   outcome->announced(name, request.collective, std::span(&speaker, 1));
-  if (const int bit = set->cache.find_arrived(name); bit >= 0) to_pending(set, bit, outcome);
+  const int arrived = set->cache.find_arrived(name);
+  if (arrived >= 0) to_pending(set, arrived, outcome);
   add_pending(set, member, std::move(request));
+  if (arrived >= 0 || set->pending[name].count == 1) {
+    for (const int bit : set->cache.bits_of(name)) outcome->disputed(set->id, bit);
+  }
   complete_pending(set, name, outcome);
   return {};
 }

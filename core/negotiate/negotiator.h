@@ -62,6 +62,9 @@ class Outcome {
   virtual void bit_freed(std::int32_t set, int bit) = 0;
   // On every rank: the round of `bit` is over, or it stands for another tensor now, or for none.
   virtual void round_over(std::int32_t /*set*/, int /*bit*/) {}
+  // From now on, until then, not all ranks will announce `bit`: the tensor was announced in full, or it stands for
+  // none.
+  virtual void disputed(std::int32_t /*set*/, int /*bit*/) {}
   virtual void join_done(std::int32_t set, std::int32_t last_rank) = 0;
   virtual void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) = 0;
   virtual void set_removed(std::int32_t id) = 0;

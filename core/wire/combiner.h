@@ -7,9 +7,9 @@
 // "Exascale Deep Learning for Climate Analytics", SC 2018, in one). Whatever else a rank says passes as it is, after
 // all that was said before it.
 //
-// An announcement that not all have made waits kHold for the others, then travels with the ranks it has: a straggler,
-// and the report of a stall, are not held up by more than that. Bits of process sets in which ranks have joined are not
-// waited for at all; what is said of sets that the combiner does not know passes as it is.
+// An announcement that not all have made waits kHold for the others, then travels with the ranks it has, for the report
+// of a stall. Nothing is waited for that does not come: in process sets where ranks have joined, or of a tensor that
+// others announce in full. What is said of sets that the combiner does not know passes as it is.
 //
 // Not thread-safe: owned by the holder of the baton.
 #pragma once
@@ -32,9 +32,7 @@ class Combiner {
  public:
   using Clock = std::chrono::steady_clock;
   using Record = std::vector<std::byte>;
-  static constexpr std::chrono::milliseconds kHold{10};
-  // A finished launch mostly waits for an announcement to travel with; nobody may need it, or all wait for it.
-  static constexpr std::chrono::milliseconds kHoldFinished{1};
+  static constexpr std::chrono::milliseconds kHold{50};
 
   // `below`: the world ranks whose records come here. `cache_capacity` of every process set: no rank has higher bits.
   Combiner(RankRanges below, int cache_capacity)
@@ -58,11 +56,29 @@ class Combiner {
     for (Held& held : it->second.bits) held.ahead.clear();
   }
 
+  // Whether what the log says of the set waits for launches to finish, by whoever has applied all of it that came here.
+  void want_finished(std::int32_t id, bool is_wanted) {
+    const auto it = sets_.find(id);
+    if (it != sets_.end()) it->second.finished_is_wanted = is_wanted;
+  }
+
   // The log says that the bit's round is over, or that it stands for another tensor from now on, or for none.
   void round_over(std::int32_t id, int bit) {
     const auto it = sets_.find(id);
     if (it == sets_.end() || static_cast<std::size_t>(bit) >= it->second.bits.size()) return;
     it->second.bits[static_cast<std::size_t>(bit)].ahead.clear();
+    it->second.bits[static_cast<std::size_t>(bit)].is_disputed = false;
+  }
+
+  // Until then not all ranks will announce the bit: the log has its tensor in full, or nothing to stand for it.
+  void disputed(std::int32_t id, int bit) {
+    const auto it = sets_.find(id);
+    if (it == sets_.end() || static_cast<std::size_t>(bit) >= cache_words_ * 64) return;
+    Held& held = held_of(bit, &it->second);
+    held.is_disputed = true;
+    if (held.who.empty() || held.listed) return;
+    std::erase(it->second.held, bit);
+    list(bit, &held, &it->second);
   }
 
   // What one of the ranks below says, or a combiner below. Malformed records pass: whoever applies them reports it.
@@ -70,15 +86,12 @@ class Combiner {
     if (!can_combine(record)) return pass(record);
     RecordReader reader(record);
     ItemView item;
-    bool has_bits = false;
-    while (reader.next(&item)) has_bits = has_bits || item.kind != Item::kFinished;
-    reader = RecordReader(record);
     while (reader.next(&item)) {
       Set& set = sets_.at(item.set);
       std::uint64_t sequence = 0;
       Bits bits;
       if (read_number(item, &sequence).ok() && item.kind == Item::kFinished) {
-        take_finished(sequence, reader.header().rank, !has_bits, &set, now);
+        take_finished(sequence, reader.header().rank, &set);
       } else if (read_bits(item, &bits).ok()) {
         take_bits(bits, reader.header(), &set, now);
       }
@@ -90,8 +103,7 @@ class Combiner {
     if (ready_.empty()) {
       for (auto& [id, set] : sets_) {
         if (due(set) > now) continue;
-        const bool waits = !set.has_joins && set.since + kHold > now;
-        compose(id, &set, !waits);
+        compose(id, &set, set.has_joins || set.since + kHold <= now);
       }
     }
     if (ready_.empty()) return false;
@@ -116,7 +128,8 @@ class Combiner {
     RankRanges ahead;                    // whose announcements of this round have travelled already
     std::uint64_t applied = UINT64_MAX;  // the least of the headers of `who`
     bool listed = false;                 // in `complete`
-    bool is_complete(std::int32_t expected) const { return who.count() + ahead.count() == expected; }
+    bool is_disputed = false;
+    bool is_complete(std::int32_t expected) const { return is_disputed || who.count() + ahead.count() == expected; }
   };
   struct Set {
     std::int32_t expected = 0;  // members below
@@ -128,8 +141,7 @@ class Combiner {
     std::uint64_t finished = 0;  // the highest sequence that anybody finished
     std::uint64_t said = 0;      // and that travelled on
     std::int32_t finisher = -1;
-    Clock::time_point finished_at{};
-    bool finished_is_urgent = false;
+    bool finished_is_wanted = false;
   };
 
   bool can_combine(std::span<const std::byte> record) {
@@ -163,32 +175,43 @@ class Combiner {
     bits.each([&](int bit) { take_bit(bit, ranks, header.applied, set, now); });
   }
 
-  void take_bit(int bit, std::span<const RankRange> ranks, std::uint64_t applied, Set* set, Clock::time_point now) {
+  static Held& held_of(int bit, Set* set) {
     if (set->bits.size() <= static_cast<std::size_t>(bit)) set->bits.resize(static_cast<std::size_t>(bit) + 1);
-    Held& held = set->bits[static_cast<std::size_t>(bit)];
+    return set->bits[static_cast<std::size_t>(bit)];
+  }
+
+  // The bit may travel.
+  static void list(int bit, Held* held, Set* set) {
+    set->complete.push_back(bit);
+    held->listed = true;
+  }
+
+  // What is known of the bit, now that these ranks announce it.
+  static Held& begin_round(int bit, std::span<const RankRange> ranks, Set* set) {
+    Held& held = held_of(bit, set);
     if (held.ahead.contains(ranks.front().first)) held.ahead.clear();  // a new round, the last one had joined ranks
+    return held;
+  }
+
+  void take_bit(int bit, std::span<const RankRange> ranks, std::uint64_t applied, Set* set, Clock::time_point now) {
+    Held& held = begin_round(bit, ranks, set);
     const bool is_new = held.who.empty();
     held.who.add(ranks);
     held.applied = std::min(held.applied, applied);
     if (held.listed) return;
     if (held.is_complete(set->expected)) {
       if (!is_new) std::erase(set->held, bit);
-      set->complete.push_back(bit);
-      held.listed = true;
+      list(bit, &held, set);
     } else if (is_new) {
       if (set->held.empty()) set->since = now;
       set->held.push_back(bit);
     }
   }
 
-  void take_finished(std::uint64_t sequence, std::int32_t rank, bool urgent, Set* set, Clock::time_point now) {
-    if (sequence <= set->said) return;
-    if (set->finished == set->said) set->finished_at = now;
-    if (sequence > set->finished) {
-      set->finished = sequence;
-      set->finisher = rank;
-    }
-    set->finished_is_urgent = set->finished_is_urgent || urgent;
+  static void take_finished(std::uint64_t sequence, std::int32_t rank, Set* set) {
+    if (sequence <= set->finished) return;
+    set->finished = sequence;
+    set->finisher = rank;
   }
 
   // Complete announcements, and with `all` incomplete ones too, as records at the end of ready_.
@@ -203,7 +226,6 @@ class Combiner {
     begin_record(*set, has_news ? set->finisher : -1);
     if (has_news) writer_.number(Item::kFinished, id, set->finished);
     set->said = set->finished;
-    set->finished_is_urgent = false;
     while (!bits.empty()) {
       compose_bits(id, set, &bits);
       if (bits.empty() || writer_.size() < kMostRecordBytes / 2) continue;
@@ -259,16 +281,30 @@ class Combiner {
 
   static Clock::time_point due(const Set& set) {
     constexpr auto kNow = Clock::time_point::min();
-    if (!set.complete.empty() || set.finished_is_urgent) return kNow;
-    auto when = Clock::time_point::max();
-    if (set.finished != set.said) when = set.finished_at + kHoldFinished;
-    if (set.held.empty()) return when;
-    return set.has_joins ? kNow : std::min(when, set.since + kHold);
+    if (!set.complete.empty() || (set.finished_is_wanted && set.finished != set.said)) return kNow;
+    if (set.held.empty()) return Clock::time_point::max();
+    return set.has_joins ? kNow : set.since + kHold;
   }
 
   void pass(std::span<const std::byte> record) {
     for (auto& [id, set] : sets_) compose(id, &set, true);
     ready_.emplace_back(record.begin(), record.end());
+    note_ahead(record);
+  }
+
+  // Bits in a record that passes are not waited for.
+  void note_ahead(std::span<const std::byte> record) {
+    RecordReader reader(record);
+    if (!below_.contains(reader.header().rank)) return;
+    const RankRange speaker{reader.header().rank, reader.header().rank};
+    for (ItemView item; reader.next(&item);) {
+      const auto set = sets_.find(item.set);
+      Bits bits;
+      if (item.kind != Item::kBits || set == sets_.end() || !read_bits(item, &bits).ok()) continue;
+      if (bits.first_word + bits.words.size() > cache_words_) continue;
+      const std::span<const RankRange> ranks = bits.ranks.empty() ? std::span(&speaker, 1) : bits.ranks;
+      bits.each([&](int bit) { begin_round(bit, ranks, &set->second).ahead.add(ranks); });
+    }
   }
 
   RankRanges below_;

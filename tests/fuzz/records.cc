@@ -38,6 +38,10 @@ class Listener final : public negotiate::Outcome {
     for (Combiner& combiner : combiners_) combiner.round_over(set, bit);
     say(set, bit);
   }
+  void disputed(std::int32_t set, int bit) override {
+    for (Combiner& combiner : combiners_) combiner.disputed(set, bit);
+    say(set, bit);
+  }
   void join_done(std::int32_t set, std::int32_t last_rank) override {
     for (Combiner& combiner : combiners_) combiner.join_done(set);
     say(set, last_rank);
@@ -103,6 +107,7 @@ struct Job {
       require(last.apply(record, &last_heard).message() == status.message(), "all ranks judge a record alike");
       require(first_heard.said() == last_heard.said(), "all ranks come to one end");
       if (!status.ok()) return false;
+      for (Combiner& combiner : combiners) combiner.want_finished(0, first.wants_finished(0));
       static_cast<void>(first.waiting());
     }
     return true;

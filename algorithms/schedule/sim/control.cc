@@ -9,8 +9,6 @@
 namespace roda::sim {
 namespace {
 
-constexpr std::int32_t kOurFanOut = 8;  // as core/knobs has it
-
 // Levels below the root of a complete tree.
 std::int32_t depth_of(std::int64_t nodes, std::int64_t fan_out) {
   std::int32_t depth = 0;
@@ -63,6 +61,7 @@ ControlCost bits(const ControlOptions& options) {
 }
 
 // Ranks speak to their leader through shared memory; leaders combine along a tree of hosts, and the log comes down it.
+// What launches have ended travels with the next announcements.
 ControlCost ours(const ControlOptions& options) {
   const double local = std::min(options.ranks, options.ranks_per_host);
   ControlCost cost{"ours", "bits combined in each host, leaders along a tree of hosts", 0, 0, 0, 0, 0, 0};
@@ -91,7 +90,7 @@ HostTree host_tree(const ControlOptions& options) {
   tree.hosts = (options.ranks + options.ranks_per_host - 1) / options.ranks_per_host;
   std::vector<std::int32_t> depths(static_cast<std::size_t>(tree.hosts));
   for (std::int32_t host = 0; host < tree.hosts; ++host) {
-    const topology::HostPlace place = topology::place_of(host, tree.hosts, kOurFanOut);
+    const topology::HostPlace place = topology::place_of(host, tree.hosts, topology::kHostFanOut);
     const auto children = static_cast<std::int32_t>(place.children.size());
     if (host > 0) depths[at(host)] = depths[at(place.parent)] + 1;
     tree.parents += children > 0 ? 1 : 0;

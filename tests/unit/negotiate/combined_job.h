@@ -28,7 +28,8 @@ class CombinedJob {
  public:
   using Record = wire::Combiner::Record;
 
-  // `in_step`: all ranks announce all tensors before anybody reads, round by round, and the cache is large.
+  // `in_step`: all ranks announce all tensors before anybody reads, round by round, host after host, and the cache is
+  // large.
   CombinedJob(CombinedShape shape, unsigned seed, bool in_step = false)
       : shape_(shape), in_step_(in_step), random_(seed), up_(static_cast<std::size_t>(shape.hosts)) {
     Settings settings = settings_for(size());
@@ -36,7 +37,7 @@ class CombinedJob {
     settings.outstanding = in_step ? 64 : 2;
     std::vector<std::int32_t> all;
     for (int r = 0; r < size(); ++r) all.push_back(r);
-    for (int r = 0; r < size(); ++r) ranks_.push_back({Negotiator(settings, r), Diary(), plan(r), {}, {}, 0, 0});
+    for (int r = 0; r < size(); ++r) ranks_.push_back({Negotiator(settings, r), Diary(), plan(r), {}, {}, 0, 0, 0});
     for (int host = 0; host < shape.hosts; ++host) {
       places_.push_back(topology::place_of(host, shape.hosts, shape.fan_out));
       wire::RankRanges below;
@@ -72,6 +73,9 @@ class CombinedJob {
     return counts;
   }
   int log_records_of_last_round() const { return static_cast<int>(log_.size() - round_began_); }
+  // Between hosts, sent and received; said and heard by all, the log's among them.
+  int messages_of_last_round() const { return 2 * (went_up_ + log_records_of_last_round() * (shape_.hosts - 1)); }
+  int records_of_last_round() const { return said_ + went_up_ + log_records_of_last_round() * size(); }
 
  private:
   static constexpr int kTensors = 6, kRounds = 4;
@@ -84,6 +88,7 @@ class CombinedJob {
     std::map<std::string, int> flying;  // announced and not launched
     std::size_t read;                   // of the log
     std::size_t launches_seen;
+    std::uint64_t finished;  // in step: said with the next announcements
   };
 
   int size() const { return shape_.hosts * shape_.per_host; }
@@ -111,12 +116,21 @@ class CombinedJob {
     bool moved = false;
     for (int r = 0; r < size(); ++r) {
       if (chance()) moved = announce(r) || moved;
+      if (!in_step_ || (r + 1) % shape_.per_host != 0) continue;
+      now_ += std::chrono::microseconds(500);
+      carry_all();
     }
-    for (int host = shape_.hosts - 1; host >= 0; --host) {
-      if (chance()) moved = carry(host) || moved;
-    }
+    moved = carry_all() || moved;
     for (int r = 0; r < size(); ++r) {
       if (chance()) moved = read(r) || moved;
+    }
+    return moved;
+  }
+
+  bool carry_all() {
+    bool moved = false;
+    for (int host = shape_.hosts - 1; host >= 0; --host) {
+      if (chance()) moved = carry(host) || moved;
     }
     return moved;
   }
@@ -125,7 +139,10 @@ class CombinedJob {
     Rank& rank = ranks_[at(r)];
     const bool round_is_over = rank.plan.size() % kTensors == 0 && !rank.flying.empty();
     if (rank.plan.empty() || (in_step_ && round_is_over)) return false;
-    if (in_step_ && rank.plan.size() % kTensors == 0) round_began_ = log_.size();
+    if (in_step_ && r == 0) {
+      round_began_ = log_.size();
+      said_ = went_up_ = 0;
+    }
     wire::RecordWriter writer;
     writer.begin(r, rank.negotiator.applied());
     std::vector<std::uint64_t> words(1);
@@ -147,11 +164,15 @@ class CombinedJob {
     }
     if (!any) return false;
     if (words[0] != 0) writer.bits(0, 0, words);
+    if (rank.finished > 0) writer.number(wire::Item::kFinished, 0, rank.finished);
     say(r, writer.end());
     return true;
   }
 
-  void say(int r, std::span<const std::byte> record) { combiners_[at(r / shape_.per_host)].take(record, now_); }
+  void say(int r, std::span<const std::byte> record) {
+    combiners_[at(r / shape_.per_host)].take(record, now_);
+    said_ += r % shape_.per_host == 0 ? 1 : 2;  // a leader hears the others of its host
+  }
 
   bool carry(int host) {
     for (auto& record : up_[at(host)]) combiners_[at(host)].take(record, now_);
@@ -162,6 +183,7 @@ class CombinedJob {
         log_.push_back(record);
       } else {
         up_[at(places_[at(host)].parent)].push_back(record);
+        ++went_up_;
       }
     }
     return moved;
@@ -173,6 +195,9 @@ class CombinedJob {
     Listener listener(this, r);
     const Status status = rank.negotiator.apply(log_[rank.read++], &listener);
     EXPECT_TRUE(status.ok()) << status.message();
+    if (r % shape_.per_host == 0) {
+      combiners_[at(r / shape_.per_host)].want_finished(0, rank.negotiator.wants_finished(0));
+    }
     wire::RecordWriter writer;
     writer.begin(r, rank.negotiator.applied());
     bool any = false;
@@ -193,6 +218,7 @@ class CombinedJob {
       }
       writer.number(wire::Item::kFinished, 0, launch.sequence);
       any = any || !in_step_;
+      if (in_step_) rank.finished = launch.sequence;
     }
     if (any) say(r, writer.end());
     return true;
@@ -212,6 +238,9 @@ class CombinedJob {
     void bit_freed(std::int32_t set, int bit) override { diary_.bit_freed(set, bit); }
     void round_over(std::int32_t set, int bit) override {
       if (combiner_ != nullptr) combiner_->round_over(set, bit);
+    }
+    void disputed(std::int32_t set, int bit) override {
+      if (combiner_ != nullptr) combiner_->disputed(set, bit);
     }
     void join_done(std::int32_t set, std::int32_t last) override { diary_.join_done(set, last); }
     void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override { diary_.set_added(id, ranks); }
@@ -235,6 +264,7 @@ class CombinedJob {
   std::vector<std::vector<Record>> up_;  // by host: what its children sent
   std::vector<Record> log_;
   std::size_t round_began_ = 0;
+  int said_ = 0, went_up_ = 0;  // since then
   wire::Combiner::Clock::time_point now_{};
 };
 

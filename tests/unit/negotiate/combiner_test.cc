@@ -33,6 +33,9 @@ class Combining : public testing::Test {
     say(
         rank, [&](RecordWriter& w) { w.bits(0, 0, std::span(&word, 1)); }, applied);
   }
+  void say_finished(int rank, int set, std::uint64_t launches) {
+    say(rank, [&](RecordWriter& w) { w.number(Item::kFinished, set, launches); });
+  }
   // What travels on now, as text: "2-4:5" are bits 0 and 2 of these ranks, "f9" launches finished, "r" another record.
   std::vector<std::string> heard() {
     std::vector<std::string> out;
@@ -169,28 +172,68 @@ TEST_F(Combining, ARecordDoesNotGrowWithoutEnd) {
 }
 
 TEST_F(Combining, AnIdThatIsUsedAgainStartsAfresh) {
-  say(2, [](RecordWriter& w) { w.number(Item::kFinished, 7, 50); });
-  EXPECT_EQ(heard(), Texts{"f50 "});
+  say_finished(2, 7, 50);
+  EXPECT_EQ(heard(), Texts{"f50 "}) << "of a set that nobody knows";
   const std::vector<std::int32_t> ranks{2, 3};
-  combiner.set_added(7, ranks);
-  say(2, [](RecordWriter& w) { w.number(Item::kFinished, 7, 1); });
-  EXPECT_EQ(heard(), Texts{"f1 "});
+  for (const int launches : {50, 1}) {
+    combiner.set_added(7, ranks);
+    combiner.want_finished(7, true);
+    say_finished(2, 7, static_cast<std::uint64_t>(launches));
+    EXPECT_EQ(heard(), Texts{"f" + std::to_string(launches) + " "});
+  }
 }
 
-TEST_F(Combining, AFinishedLaunchIsReportedOnce) {
-  const auto finished = [](std::uint64_t n) { return [n](RecordWriter& w) { w.number(Item::kFinished, 0, n); }; };
-  say(2, finished(1));
-  EXPECT_EQ(heard(), Texts{"f1 "});
-  say(3, finished(1));
+TEST_F(Combining, AFinishedLaunchTravelsWithAnnouncementsOrWhenItIsWanted) {
+  say_finished(2, 0, 1);
+  now += 10 * Combiner::kHold;
   EXPECT_EQ(heard(), Texts{});
+  EXPECT_EQ(combiner.deadline(), Combiner::Clock::time_point::max());
+  combiner.want_finished(0, true);
+  EXPECT_EQ(heard(), Texts{"f1 "});
+  say_finished(3, 0, 1);
+  EXPECT_EQ(heard(), Texts{}) << "once";
+  combiner.want_finished(0, false);
   const std::uint64_t word = 1;
   for (int rank : {2, 3, 4}) {
+    EXPECT_EQ(heard(), Texts{});
     say(rank, [&](RecordWriter& w) {
       w.number(Item::kFinished, 0, 2);
       w.bits(0, 0, std::span(&word, 1));
     });
   }
-  EXPECT_EQ(heard(), Texts{"f2 2-4:0 "}) << "with the announcement";
+  EXPECT_EQ(heard(), Texts{"f2 2-4:0 "});
+}
+
+// A rank whose record has more than bits has announced those, too.
+TEST_F(Combining, BitsThatPassedAreNotWaitedFor) {
+  const std::uint64_t word = 0b11;
+  say(3, [&](RecordWriter& w) {
+    negotiate::Request request;
+    request.name = "new";
+    w.request(request);
+    w.bits(0, 0, std::span(&word, 1));
+  });
+  EXPECT_EQ(heard().size(), 1u);
+  say_bits(2, 0b11);
+  say_bits(4, 0b01);
+  EXPECT_EQ(heard(), Texts{"2-2:4-4:0 "});
+  say_bits(4, 0b10);
+  EXPECT_EQ(heard(), Texts{"2-2:4-4:1 "});
+  for (const int rank : {2, 3, 4}) say_bits(rank, 0b11);
+  EXPECT_EQ(heard(), Texts{"2-4:0 1 "}) << "the next round";
+}
+
+TEST_F(Combining, ADisputedBitIsNotWaitedFor) {
+  say_bits(2, 0b11);
+  combiner.disputed(0, 1);
+  EXPECT_EQ(heard(), Texts{"2-2:1 "});
+  say_bits(3, 0b11);
+  EXPECT_EQ(heard(), Texts{"3-3:1 "});
+  combiner.round_over(0, 1);
+  say_bits(4, 0b11);
+  EXPECT_EQ(heard(), Texts{"2-4:0 "});
+  for (const int rank : {2, 3}) say_bits(rank, 0b10);
+  EXPECT_EQ(heard(), Texts{"2-4:1 "});
 }
 
 TEST_F(Combining, WhatIsSaidOfUnknownProcessSetsPassesAsItIs) {

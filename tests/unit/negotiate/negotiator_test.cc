@@ -197,6 +197,7 @@ TEST(Negotiator, ABitThatOthersContradictIsTakenOverInFull) {
   const std::uint64_t looked_up = job.at(1).applied();
   ASSERT_EQ(job.at(1).cached_bit(make_request(1, "g", {2}, RODA_ALLGATHER)), 0);
   job.submit(make_request(0, "g", {5}, RODA_ALLGATHER));
+  EXPECT_EQ(job.diary().contradicted, std::vector<int>{0});
   wire::RecordWriter writer;
   writer.begin(1, looked_up);
   const std::uint64_t word = 1;
@@ -206,6 +207,7 @@ TEST(Negotiator, ABitThatOthersContradictIsTakenOverInFull) {
     ASSERT_TRUE(job.at(r).apply({bytes.data(), bytes.size()}, &job.diaries[static_cast<std::size_t>(r)]).ok());
   }
   EXPECT_EQ(job.diary(1).freed, std::vector<int>{0});
+  EXPECT_EQ(job.diary().contradicted, (std::vector<int>{0, 0})) << "and stands for nothing now";
   EXPECT_TRUE(job.diary(1).again.empty());
   EXPECT_EQ(job.diary().lines.back(), "launch 0#2 g");
   EXPECT_EQ(job.diary().launches.back().tensors[0]->rows, (std::vector<std::int64_t>{5, 2}));

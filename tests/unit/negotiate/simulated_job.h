@@ -27,6 +27,7 @@ class Diary final : public Outcome {
   }
   void announce_again(std::int32_t, int bit) override { again.push_back(bit); }
   void bit_freed(std::int32_t, int bit) override { freed.push_back(bit); }
+  void disputed(std::int32_t, int bit) override { contradicted.push_back(bit); }
   void join_done(std::int32_t, std::int32_t last) override { lines.push_back("joined " + std::to_string(last)); }
   void set_added(std::int32_t id, const std::vector<std::int32_t>&) override {
     lines.push_back("added " + std::to_string(id));
@@ -49,6 +50,7 @@ class Diary final : public Outcome {
   std::map<std::string, std::string> errors;
   std::vector<int> again;  // these two are about this rank's own announcements: they differ between ranks
   std::vector<int> freed;
+  std::vector<int> contradicted;
 };
 
 class Job {

@@ -5,6 +5,8 @@
 
 #include <stdexcept>
 
+#include "tests/unit/negotiate/combined_job.h"
+
 namespace roda::sim {
 namespace {
 
@@ -46,6 +48,17 @@ TEST(Control, OursIsATreeOfHosts) {
   EXPECT_EQ(cost_of("ours", {80, 8, 4, 1, 5}).hops, 4);
   EXPECT_EQ(cost_of("ours", {8, 8, 4, 1, 5}).records, 64);
   EXPECT_EQ(cost_of("ours", {4, 2, 4, 1, 5}).records, 8 + 2 + 1);
+}
+
+// The engine's own negotiators and combiners, host after host: launches that end meanwhile take no messages.
+TEST(Control, OursIsWhatTheEngineSends) {
+  for (const int hosts : {2, 9, 32}) {
+    negotiate::CombinedJob job({hosts, 4, topology::kHostFanOut}, 1, /*in_step=*/true);
+    ASSERT_TRUE(job.run());
+    const ControlCost cost = cost_of("ours", {4 * hosts, 4});
+    EXPECT_EQ(job.messages_of_last_round(), cost.mean * 4 * hosts) << hosts;
+    EXPECT_EQ(job.records_of_last_round(), cost.records) << hosts;
+  }
 }
 
 // Two ranks: their claims, five gatherings with a result each, mailboxes and the segment's secret, two of tcp.
