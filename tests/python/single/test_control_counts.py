@@ -27,8 +27,8 @@ def test_a_job_takes_what_is_predicted(ranks: int, hosts: int, tmp_path: Path) -
     for name in predicted:
         if name in ("requests to the store", "bytes through the store"):
             assert told[name] == pytest.approx(predicted[name], rel=0.25), name
-        elif name.startswith("messages of a step"):  # where a step takes longer than 1 ms, its end travels by itself
-            assert predicted[name] <= told[name] <= 2.5 * predicted[name], name
+        elif name.startswith("messages of a step"):  # ranks that a busy machine holds up for 50 ms are not waited for
+            assert predicted[name] <= told[name] <= 2 * predicted[name], name
         else:
             assert told[name] == predicted[name], name
 
