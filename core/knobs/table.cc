@@ -105,7 +105,7 @@ const Row kRows[] = {
   {"HOROVOD_TERMINATION_GRACE_SECONDS", kNumber, "5", "s", kFree, kLauncher, kNoMember, "Time between SIGTERM and SIGKILL when a job is ended.", 0, 86400},
   {"HOROVOD_ELASTIC_TIMEOUT", kInteger, "600", "s", kFree, kLauncher, kNoMember, "Time for enough slots to be found.", 1},
   {"HOROVOD_SPARK_START_TIMEOUT", kInteger, "600", "s", kFree, kLauncher, kNoMember, "Time for the tasks of a job on Spark to start.", 1},
-  {"HOROVOD_SPARK_USE_LOCAL_RANK_GPU_INDEX", kText, "0", "", kFree, kNobody, kNoMember, "Ignore the GPU that Spark assigned."},
+  {"HOROVOD_SPARK_USE_LOCAL_RANK_GPU_INDEX", kText, "0", "", kFree, kLauncher, kNoMember, "Anything but 0: ranks on Spark see all GPUs, not only those it assigned."},
   {"HOROVOD_SPARK_WORK_DIR", kText, "", "path", kFree, kNobody, kNoMember, "Working folder of Spark tasks."},
   {"HOROVOD_SPARK_PYTHONPATH", kText, "", "paths", kFree, kNobody, kNoMember, "Put before sys.path in Spark tasks."},
 

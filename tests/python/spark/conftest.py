@@ -39,11 +39,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         process, address = start(folder / "master.log", r"spark://127.0.0.1:\d+", *master)
         daemons.append(process)
-        for name in ("one", "two"):
+        for name, gpu in (("one", "7"), ("two", "3")):
+            found = folder / f"gpus_of_{name}"
+            found.write_text(f'#!/bin/sh\necho \'{{"name": "gpu", "addresses": ["{gpu}"]}}\'\n')
+            found.chmod(0o755)
+            gpus = f"-Dspark.worker.resource.gpu.amount=1 -Dspark.worker.resource.gpu.discoveryScript={found}"
             worker = ["org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0"]
             where = ["--work-dir", str(folder / name), address]
             log, words = folder / f"{name}.log", "Successfully registered with master"
-            daemons.append(start(log, words, *worker, *where, ROLE=name)[0])
+            daemons.append(start(log, words, *worker, *where, ROLE=name, SPARK_WORKER_OPTS=gpus)[0])
         yield address
     finally:
         for process in daemons:
@@ -64,6 +68,7 @@ def context(cluster: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     conf.setExecutorEnv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     conf.set("spark.executor.memory", "512m").set("spark.ui.enabled", "false")
     conf.set("spark.ui.showConsoleProgress", "false").set("spark.task.maxFailures", "3")
+    conf.set("spark.executor.resource.gpu.amount", "1").set("spark.task.resource.gpu.amount", "1")
     conf.set("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "1s")  # while executors start
     session = pyspark.SparkContext(conf=conf)
     yield session

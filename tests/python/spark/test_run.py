@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cloudpickle
@@ -19,9 +20,10 @@ import pytest
 from horovod.runner.common.util.network import Wire
 from horovod.runner.common.util.timeout import Timeout, TimeoutException
 from horovod.runner.job import JobFailedError
+from horovod.spark import runner
 from horovod.spark.gathering import Gathering
 from horovod.spark.stage import StageFailedError
-from horovod.spark.task import NONCE_BYTES, Place
+from horovod.spark.task import NONCE_BYTES, Place, get_available_devices
 from pyspark import BarrierTaskContext, SparkContext
 
 # Executors don't find this file.
@@ -130,6 +132,37 @@ def test_a_rank_that_fails_ends_the_job(context: SparkContext, function: Any, ra
     assert words in str(caught.value)
     assert f"Process name: {rank}\n" in str(caught.value)
     wait_until_no_job_is_left(context)
+
+
+def look_for_gpus() -> tuple[str, int, list[str], str | None]:
+    local_rank, seen = int(os.environ["HOROVOD_LOCAL_RANK"]), os.environ.get("CUDA_VISIBLE_DEVICES")
+    return os.environ["ROLE"], local_rank, get_available_devices(), seen
+
+
+# The workers have GPU 7 and GPU 3.
+def test_ranks_see_the_gpus_that_spark_assigned(context: SparkContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(**env: str) -> list[Any]:
+        return horovod.spark.run(look_for_gpus, env=env, verbose=0)
+
+    assert sorted(found()) == [("one", 0, ["0"], "7"), ("two", 0, ["0"], "3")]
+    monkeypatch.setattr(context, "pythonExec", sys.executable)  # without containers they share a host
+    assert found() == [("two", 0, ["0"], "3,7"), ("one", 1, ["1"], "3,7")]
+    assert found(HOROVOD_SPARK_USE_LOCAL_RANK_GPU_INDEX="1") == [("two", 0, ["3"], None), ("one", 1, ["7"], None)]
+
+
+@pytest.mark.parametrize(
+    ("assigned", "seen"),
+    [
+        ([("10",), ("9",)], "9,10"),
+        ([("2", "3"), ("0", "1")], "0,2,1,3"),
+        ([("0",), ("1",), ("0",), ("1",)], "0,1"),
+        ([("0",), ()], None),
+    ],
+)
+def test_every_rank_has_its_gpu_at_its_local_rank(assigned: list[tuple[str, ...]], seen: str | None) -> None:
+    places = [Place(index, 0, "host", "127.0.0.1", 1, b"", b"", gpus) for index, gpus in enumerate(assigned)]
+    tasks, _ = runner._arrange([SimpleNamespace(place=place) for place in places])
+    assert runner._visible_gpus(tasks, {})["host"].get("CUDA_VISIBLE_DEVICES") == seen
 
 
 def test_too_few_slots(context: SparkContext) -> None:

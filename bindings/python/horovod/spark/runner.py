@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -114,13 +115,33 @@ def _refuse_mpi(use_mpi: bool | None, use_gloo: bool | None, extra_mpi_args: str
 
 
 def _arrange(tasks: Sequence[Task]) -> tuple[list[Task], list[SlotInfo]]:
-    """Return the tasks by rank, and each rank's numbers."""
+    """Return the tasks by rank, on a host in the order of their GPUs, and each rank's numbers."""
     hosts = sorted({task.place.host for task in tasks})
     first = hosts.index(tasks[0].place.host)
     hosts = hosts[first:] + hosts[:first]
-    by_host = {host: [task for task in tasks if task.place.host == host] for host in hosts}
+    in_order = sorted(tasks, key=lambda task: [(len(gpu), gpu) for gpu in task.place.gpus])
+    by_host = {host: [task for task in in_order if task.place.host == host] for host in hosts}
     slots = get_host_assignments([HostInfo(host, len(there)) for host, there in by_host.items()], len(tasks))
     return [task for there in by_host.values() for task in there], slots
+
+
+def _visible_gpus(tasks: Sequence[Task], environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the variables, by host, with which its ranks see their GPUs, each one's own at its local rank.
+
+    None on hosts where Spark assigned not each rank one, and where the user wants all.
+    """
+    by_host: dict[str, list[tuple[str, ...]]] = {}
+    for task in tasks:
+        by_host.setdefault(task.place.host, []).append(task.place.gpus)
+    variables: dict[str, dict[str, str]] = dict.fromkeys(by_host, {})
+    if environment.get("HOROVOD_SPARK_USE_LOCAL_RANK_GPU_INDEX") not in (None, "", "0"):
+        return variables
+    for host, gpus in by_host.items():
+        # Every rank's first one before second ones; one that several ranks share once.
+        names = dict.fromkeys(gpu for turn in zip_longest(*gpus) for gpu in turn if gpu is not None)
+        if all(gpus):  # Spark counts them as nvidia-smi does
+            variables[host] = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(names)}
+    return variables
 
 
 def _run_ranks(
@@ -142,8 +163,11 @@ def _run_ranks(
         first = tasks[0].place
         common = create_run_env_vars(driver.numeric_address, nics, server.port)
         environment = {**application.environment_of_ranks(env), **common}
+        gpus = _visible_gpus(tasks, environment)
+        master = first.address, first.port
         variables = [
-            {**create_torch_env_vars(slot, first.address, first.port), **create_slot_env_vars(slot)} for slot in slots
+            {**create_torch_env_vars(slot, *master), **create_slot_env_vars(slot), **gpus[slot.hostname]}
+            for slot in slots
         ]
         if settings.verbose >= 2:
             for rank, task in enumerate(tasks):

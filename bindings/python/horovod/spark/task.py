@@ -22,6 +22,7 @@ from horovod.runner.common.util.network import Wire
 from horovod.runner.util import network
 
 NONCE_BYTES = 32
+_GPUS = "_HOROVOD_SPARK_GPUS"  # tells a rank of its task's
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Place:
         An address of its host, and a port of that which is free.
     answer, question : bytes
         What the driver asked, and what it is to answer: who repeats an old message is found out.
+    gpus : tuple of str
+        Those that Spark assigned to it, by the names that ``CUDA_VISIBLE_DEVICES`` takes.
     """
 
     index: int
@@ -75,11 +78,33 @@ class Place:
     port: int
     answer: bytes
     question: bytes
+    gpus: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Return how errors name it."""
         return f"{self.host}/task{self.index}.{self.attempt}"
+
+
+def get_available_devices() -> list[str]:
+    """Return the GPUs that Spark assigned to this rank, as numbers among those that the process sees.
+
+    Empty where Spark assigns none, and in what is not a rank.
+    """
+    seen = _listed("CUDA_VISIBLE_DEVICES")
+    return [str(seen.index(gpu)) if gpu in seen else gpu for gpu in _listed(_GPUS)]
+
+
+def _listed(variable: str) -> list[str]:
+    return [entry.strip() for entry in os.environ.get(variable, "").split(",") if entry.strip()]
+
+
+def _assigned_gpus() -> tuple[str, ...]:
+    """Return the task's GPUs; Spark's addresses count those that the executor sees, as for its TorchDistributor."""
+    gpus = TaskContext.get().resources().get("gpu")  # type: ignore[union-attr]
+    seen = dict(enumerate(_listed("CUDA_VISIBLE_DEVICES")))
+    addresses = gpus.addresses if gpus else []
+    return tuple(seen.get(int(address), address) if address.isdigit() else address for address in addresses)
 
 
 def keep_alive(connection: socket.socket) -> None:
@@ -119,6 +144,7 @@ def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
             network.free_port(address),
             stream.read(NONCE_BYTES),
             secrets.token_bytes(NONCE_BYTES),
+            _assigned_gpus(),
         )
         wire.write(place, writer)
         connection.settimeout(None)
@@ -128,18 +154,18 @@ def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
             return iter(())  # the job is over, or has no use for this task
         if answer != place.question:
             raise RuntimeError(f"Who is at {call.driver[0]}:{call.driver[1]} does not know the job's secret.")
-        _run_agent(call, connection, stream)
+        _run_agent(call, place.gpus, connection, stream)
     return iter(())
 
 
-def _run_agent(call: Call, connection: socket.socket, stream: BinaryIO) -> None:
+def _run_agent(call: Call, gpus: Iterable[str], connection: socket.socket, stream: BinaryIO) -> None:
     agent = subprocess.Popen(
         boot_command(sys.executable),
         stdin=subprocess.PIPE,
         stdout=connection.fileno(),
         bufsize=0,
         # What Spark or the user put on this process's path is there for the rank, too.
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), _GPUS: ",".join(gpus)},
         start_new_session=True,
     )
     is_given_up = threading.Event()
