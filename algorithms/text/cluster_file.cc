@@ -44,6 +44,12 @@ sim::Cluster parse_cluster(const std::string& text) {
   for (const json& level : fields.list("levels")) cluster.levels.push_back(read_level(level, cluster.levels.size()));
   cluster.reduce_GBps = fields.number("reduce_GBps", cluster.reduce_GBps);
   cluster.copy_GBps = fields.number("copy_GBps", cluster.copy_GBps);
+  if (fields.has("gpus")) {
+    Fields gpus(fields.required("gpus"), "\"gpus\" of the cluster file");
+    gpus.required("copy_GBps");
+    cluster.gpus = {gpus.number("copy_GBps", 0), gpus.number("copy_us", 0)};
+    gpus.end();
+  }
   if (fields.has("placement")) read_placement(fields.list("placement"), &cluster);
   fields.end();
   return cluster;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
@@ -83,7 +84,9 @@ char* explain(roda::engine::PlanQuery query, const char* memory, const Topology*
   if (!status.ok()) return refuse(status, error);
   roda::engine::Shape shape;
   if (topology != nullptr) {
-    shape = roda::engine::Shape(levelled.levels, 0);
+    std::vector<std::int32_t> ranks(static_cast<std::size_t>(levelled.size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    shape = roda::engine::Shape(levelled.levels, 0, gpus_share_cards(levelled, ranks));
     query.lie_on(shape);
   }
   const roda::engine::Links links = roda::engine::links_of(levelled);

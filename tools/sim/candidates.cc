@@ -76,7 +76,7 @@ sim::Scenario scenario_of(const sim::Cluster& cluster, schedule::Collective coll
     }
     return scenario;
   }
-  if (schedule::find_algorithm(collective, name) == nullptr) {
+  if (name != schedule::kNative && schedule::find_algorithm(collective, name) == nullptr) {
     throw Failure(std::string("there is no algorithm ") + schedule::collective_name(collective) + "/" + name);
   }
   scenario.plan = {name, collective, {{collective, name, 0}}};

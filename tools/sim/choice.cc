@@ -17,21 +17,32 @@ using nlohmann::json;
 
 std::string cpus_text(std::size_t count) { return count == 1 ? "0" : "0-" + std::to_string(count - 1); }
 
-// The ranks' hosts as a topology file: each has as many cores as ranks, which is how many the engine lays out on it.
-std::string topology_of(const Topology& laid, bool is_placed) {
+// The ranks' hosts as a topology file: each has as many cores as ranks, which is how many the engine lays out on it,
+// and where the ranks have GPUs these, and the cards by which the host hangs on the level above.
+std::string topology_of(const Topology& laid, const sim::Cluster& cluster) {
   std::size_t most = 0;
   for (const topology::Host& host : laid.hosts) most = std::max(most, host.ranks.size());
   json machine = {{"cpus", cpus_text(most)}};
   for (std::size_t core = 0; core < most; ++core) machine["cores"].push_back(std::to_string(core));
+  for (std::size_t gpu = 0; cluster.gpus && gpu < most; ++gpu) {
+    machine["gpus"].push_back({{"model", "GPU"}, {"pci", json::object()}});
+  }
+  const std::int32_t cards = cluster.gpus && cluster.levels.size() > 1 ? cluster.levels[1].ports : 0;
+  const json port = {{"number", 1}, {"link_layer", "InfiniBand"}, {"is_active", true}};
+  for (std::int32_t card = 0; card < cards; ++card) {
+    machine["rdma_devices"].push_back(
+        {{"name", "card" + std::to_string(card)}, {"ports", {port}}, {"pci", json::object()}});
+  }
   json file = {{"roda_topology", 1}, {"machines", {{"host", machine}}}};
-  for (std::size_t i = 0; is_placed && i < laid.hosts.size(); ++i) {
+  for (std::size_t i = 0; !cluster.placement.empty() && i < laid.hosts.size(); ++i) {
     const std::string ranks = topology::print_cpus(laid.hosts[i].ranks);
     file["hosts"].push_back({{"name", "host" + std::to_string(i)}, {"machine", "host"}, {"ranks", ranks}});
   }
   return file.dump();
 }
 
-json ask(const std::string& topology, schedule::Collective collective, std::int32_t ranks, double bytes) {
+json ask(const std::string& memory, const std::string& topology, schedule::Collective collective, std::int32_t ranks,
+         double bytes) {
   const int file = memfd_create("topology", MFD_CLOEXEC);
   const bool is_written = write(file, topology.data(), topology.size()) == static_cast<ssize_t>(topology.size());
   if (!is_written) throw Failure("the engine can't be asked: no memory for the description of the hosts");
@@ -39,7 +50,7 @@ json ask(const std::string& topology, schedule::Collective collective, std::int3
   error.struct_size = sizeof error;
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   const std::unique_ptr<char, void (*)(char*)> text(
-      roda_explain_memory("host", path.c_str(), static_cast<std::int32_t>(collective),
+      roda_explain_memory(memory.c_str(), path.c_str(), static_cast<std::int32_t>(collective),
                           static_cast<std::uint64_t>(bytes), ranks, 2, &error),
       roda_free_text);
   close(file);
@@ -71,7 +82,7 @@ Row simulate_choice(const sim::Cluster& cluster, schedule::Collective collective
   sim::Cluster hosts = cluster;
   if (cluster.levels.size() == 1) hosts.levels = {{topology::kHost, 1}, {"network"}};
   const Topology laid = sim::lay_out(hosts, ranks);
-  const json told = ask(topology_of(laid, !cluster.placement.empty()), collective, ranks, bytes);
+  const json told = ask(cluster.gpus ? "cuda" : "host", topology_of(laid, cluster), collective, ranks, bytes);
   if (!told.contains("runs")) throw Failure("the engine has nothing that could run this; see roda-info --plugins");
   const std::string name = told["runs"]["algorithm"];
   const bool is_composed = told["runs"]["transport"] == select::kLevels;
@@ -85,7 +96,7 @@ Row simulate_choice(const sim::Cluster& cluster, schedule::Collective collective
                               : plan::Plan{name, collective, {{collective, name, 0}}};
   for (std::size_t i = 0; i < scenario.plan.stages.size(); ++i) {
     scenario.plan.stages[i].algorithm = told["stages"].at(i)["algorithm"];
-    if (scenario.plan.stages[i].algorithm != schedule::kNative) continue;
+    if (cluster.gpus || scenario.plan.stages[i].algorithm != schedule::kNative) continue;
     throw Failure("the engine would run " + text + ": what a library's own collective does is not known here");
   }
   return simulate(scenario, "engine: " + text, how);

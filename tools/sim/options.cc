@@ -59,10 +59,12 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
   app->add_option("-n,--ranks,--gpus", lists->ranks, "numbers of ranks")->capture_default_str();
   app->add_option("-s,--sizes", lists->sizes, "sizes")->capture_default_str();
   app->add_option("-c,--collective", lists->collective, "the collective")->capture_default_str();
-  app->add_option("-a,--algorithms", lists->candidates,
-                  "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
-                  "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
-                  "engine: what the engine would run. Default: all that run over messages");
+  app->add_option(
+      "-a,--algorithms", lists->candidates,
+      "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
+      "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
+      "native: NCCL's own, on a cluster with GPUs, also inside hosts: hierarchical:native/rabenseifner/native.\n"
+      "engine: what the engine would run. Default: all that run over messages");
   app->add_option("--slice", lists->slice,
                   "pieces that the data is pipelined in: as the engine cuts it, a size, whole, or best of several")
       ->capture_default_str();

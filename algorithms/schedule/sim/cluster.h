@@ -28,12 +28,19 @@ struct Level {
   double total_GBps = 0;     // of everything that passes one unit of this level; 0: no limit of its own
 };
 
+// Ranks whose data lie on a GPU each, and go through host memory where hosts meet (gpus.h).
+struct Gpus {
+  double copy_GBps = 1;  // 10^9 bytes a second between a GPU and host memory, each way
+  double copy_us = 0;    // from the end of work on one side until the other side goes on
+};
+
 struct Cluster {
   std::string name;
   std::vector<Level> levels;            // inside out; at least one
   double reduce_GBps = 10;              // at which one rank adds a message to its data
   double copy_GBps = 10;                // at which one rank copies
   std::vector<std::int32_t> placement;  // ranks on each level-0 unit in order; empty: filled one after the other
+  std::optional<Gpus> gpus;
 };
 
 // Why there is no room for so many ranks on it; nullopt: there is.

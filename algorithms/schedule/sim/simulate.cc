@@ -7,6 +7,7 @@
 #include "algorithms/plan/slices.h"
 #include "algorithms/schedule/sim/actors.h"
 #include "algorithms/schedule/sim/engine.h"
+#include "algorithms/schedule/sim/gpus.h"
 #include "algorithms/schedule/sim/program.h"
 #include "algorithms/schedule/sim/trace.h"
 
@@ -255,7 +256,9 @@ class Simulation {
 Options executed(const Scenario& scenario, Options how) {
   plan::Cut cut;
   if (scenario.schedules.empty()) {
-    cut = plan::cut_of(scenario.plan);
+    plan::SliceSizes sizes;
+    if (has_native(scenario.plan)) sizes.level_bytes = sizes.device_level_bytes;
+    cut = plan::cut_of(scenario.plan, sizes);
   } else {
     const schedule::Schedule& first = scenario.schedules.front();
     cut.whole = plan::stage_slices({}, first.collective, schedule::needs_of(first));
@@ -284,6 +287,7 @@ double bus_factor(Collective collective, std::int32_t ranks) {
 }
 
 std::optional<std::string> simulate(const Scenario& scenario, const Options& options, Outcome* outcome) {
+  if (has_native(scenario.plan)) return simulate_on_gpus(scenario, options, outcome);
   return Simulation(scenario, options, outcome).run();
 }
 
