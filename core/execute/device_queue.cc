@@ -5,11 +5,27 @@
 namespace roda::execute {
 
 bool DeviceQueue::can_reduce() const {
-  if (reduces->has_value()) return **reduces;
+  if (commons->reduces.has_value()) return *commons->reduces;
   DeviceMemory one;
   if (!one.reserve(*this, DeviceMemory::Place::kDevice, 64).ok()) return false;
-  return reduces->emplace(
+  return commons->reduces.emplace(
       device->reduce(one.data(), one.data(), one.data(), 1, RODA_FLOAT32, RODA_MAX, nullptr, nullptr) == RODA_OK);
+}
+
+Status DeviceQueue::for_copies(bool is_up, DeviceQueue* copies) const {
+  *copies = *this;
+  if (commons == nullptr) return {};
+  void*& own = is_up ? commons->up : commons->down;
+  if (own == nullptr) RODA_RETURN_IF_ERROR(invoke(device->stream_create, number, &own));
+  copies->stream = own;
+  return {};
+}
+
+Status DeviceQueue::follow(const DeviceQueue& other) const {
+  if (stream == other.stream) return {};
+  std::shared_ptr<DeviceEvent> event;
+  RODA_RETURN_IF_ERROR(DeviceEvent::record(other, &event));
+  return event->hold(stream);
 }
 
 Status DeviceQueue::copy(void* dst, const void* src, std::size_t bytes) const {

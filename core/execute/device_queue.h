@@ -32,19 +32,31 @@ class DeviceEvent;
 inline constexpr std::uintptr_t kLegacyStream = 1;
 inline constexpr std::uintptr_t kPerThreadStream = 2;
 
+// What all queues of one device have in common. For the holder of the baton.
+struct DeviceCommons {
+  std::optional<bool> reduces;  // what DeviceQueue::can_reduce() has found
+  // Of the device, for copies to host memory and back beside all else; null: none was needed yet.
+  void* down = nullptr;
+  void* up = nullptr;
+};
+
 // A value. Threads: any, as the device's entries.
 struct DeviceQueue {
   const roda_device* device = roda_cpu_device();
   std::int32_t number = -1;  // of the device in this process; -1: host memory
   void* stream = nullptr;
-  // Of the device: what can_reduce() has found. Null: in host memory. For the holder of the baton.
-  std::optional<bool>* reduces = nullptr;
+  DeviceCommons* commons = nullptr;  // null: in host memory
 
   int memory_kind() const { return device->memory_kind; }
   bool is_host() const { return stream == nullptr; }
   // Whether kernels run on the device: without any it copies, and nothing else. Tried at the first call. Where there
   // was no memory to try it with, the answer is no, and the next call tries again.
   bool can_reduce() const;
+  // The queue for copies from the device (`is_up`: to it), whose stream is made when first asked for; this one where
+  // there are no commons. For the holder of the baton.
+  Status for_copies(bool is_up, DeviceQueue* copies) const;
+  // What is put here next comes behind what the other holds now.
+  Status follow(const DeviceQueue& other) const;
 
   Status copy(void* dst, const void* src, std::size_t bytes) const;
   // As roda_device has them: `items` may go when the call returns.

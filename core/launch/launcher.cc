@@ -9,6 +9,9 @@ namespace roda::engine {
 DeviceStreams::~DeviceStreams() {
   for (auto& [number, of_device] : devices_) {
     for (const auto& lane : of_device.lanes) device_->stream_destroy(lane->stream);
+    for (void* const stream : {of_device.commons.down, of_device.commons.up}) {
+      if (stream != nullptr) device_->stream_destroy(stream);
+    }
   }
 }
 
@@ -37,7 +40,7 @@ Status DeviceStreams::find(std::int32_t number, std::uint64_t launch, execute::D
     RODA_RETURN_IF_ERROR(execute::invoke(device_->stream_create, number, &lane->stream));
     of_device.lanes.push_back(std::move(lane));
   }
-  *queue = {device_, number, of_device.lanes[turn]->stream, &of_device.reduces};
+  *queue = {device_, number, of_device.lanes[turn]->stream, &of_device.commons};
   *buffers = &of_device.lanes[turn]->buffers;
   return {};
 }
@@ -70,15 +73,17 @@ void Launcher::add(negotiate::Launch launch, std::vector<Operation*> operations)
   waiting_.push_back({std::move(launch), std::move(operations), set});
 }
 
-// What lies on a device's stream as a whole takes no slot: any number of launches line up there, one behind the other.
+// What lies on a device's stream as a whole holds up nobody who comes behind it. A library's own collective takes no
+// slot: any number of launches line up there. A composition keeps its slot, and with it its memory, to its end.
 bool Launcher::slot_is_free(const negotiate::Launch& launch) const {
   const bool on_device = launch.tensors.front()->on_device();
   return std::ranges::none_of(running_, [&](const auto& run) {
     const negotiate::Launch& other = run->launch();
-    if (on_device && (run->needs_whole_device() || (run->is_in_stream_order() && !run->lies_on_stream()))) return true;
+    const bool lies_there = run->lies_on_stream();
+    if (on_device && !lies_there && (run->needs_whole_device() || run->is_in_stream_order())) return true;
     if (other.set != launch.set) return false;
     const bool shares_slot = other.sequence % kLaunchesInFlight == launch.sequence % kLaunchesInFlight;
-    return run->needs_whole_group() || (!run->is_in_stream_order() && shares_slot);
+    return (run->needs_whole_group() && !lies_there) || (!run->is_in_stream_order() && shares_slot);
   });
 }
 
@@ -154,7 +159,9 @@ bool Launcher::advance() {
       continue;
     }
     bool done = false;
+    const bool lay_there = run.lies_on_stream();
     const Status status = run.advance(&done);
+    moved = moved || run.lies_on_stream() != lay_there;  // others may start behind it
     if (run.moves() != run.seen_moves) {
       run.seen_moves = run.moves();
       run.moved_at = {};  // renewed at the next look at the clock

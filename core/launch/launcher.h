@@ -47,7 +47,7 @@ class DeviceStreams {
   };
   struct OfDevice {
     std::vector<std::unique_ptr<Lane>> lanes;
-    std::optional<bool> reduces;  // DeviceQueue::can_reduce()
+    execute::DeviceCommons commons;
   };
   const roda_device* device_;
   std::size_t most_;

@@ -2,11 +2,12 @@
 // schedule's calls one after the other. Calls of different slices overlap, so that the levels work at the same time.
 //
 // A call of a slice starts when the one before it has ended, its data lie where it works, and it is its turn
-// (StartOrder).
+// (StartOrder). On a device it is enough that the one before it lies on the stream.
 #include "core/execute/stage_pool.h"
 
 #include <algorithm>
 #include <cctype>
+#include <deque>
 #include <utility>
 
 #include "core/execute/compose/slice_run.h"
@@ -40,7 +41,12 @@ class ComposedStage final : public Stage {
     for (const auto& slice : slices_) {
       if (slice->handle != nullptr) moves += slice->handle->moves();
     }
+    for (const OnStream& call : on_stream_) moves += call.handle->moves();
     return moves;
+  }
+
+  bool is_on_stream() override {
+    return is_running() && phase_ == Phase::kUp && (is_staged_ || !options_.data.empty());
   }
 
   std::string describe() const override {
@@ -51,6 +57,7 @@ class ComposedStage final : public Stage {
     text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
     const Slice& oldest = *slices_[ended_ % slices_.size()];
     if (oldest.handle != nullptr) return text + ": " + oldest.handle->describe();
+    if (!on_stream_.empty()) return text + ": " + on_stream_.front().handle->describe();
     const bool is_copied = phase_ == Phase::kUp || (oldest.busy && is_beside_stream(oldest.stage));
     return is_copied ? text + ": being copied from or to the device" : text;
   }
@@ -64,7 +71,8 @@ class ComposedStage final : public Stage {
     const Call* call = nullptr;
     StagePool* pool = nullptr;
   };
-  // Where a slice, or all of the data, is: copied to where the call works, at the call, copied back.
+  // Where a slice, or all of the data, is: copied to where the call works, at the call; of all of the data: copied
+  // back, or on the stream with all that belongs to it.
   enum class Phase : std::uint8_t { kIdle, kDown, kCall, kUp };
   // A slice on its way.
   struct Slice {
@@ -78,6 +86,13 @@ class ComposedStage final : public Stage {
     StageHandle handle;          // null: the call does not run
     Staging staging;
     Trace::Clock::time_point began;  // the call, where somebody asks
+  };
+  // A call that lies on the device's stream: what comes next there is behind it, and its end is still to be seen.
+  struct OnStream {
+    StageHandle handle;
+    std::size_t stage = 0;
+    std::size_t slice = 0;
+    Trace::Clock::time_point began;
   };
   // The schedule's steps by stage: copies stand before the call that they are for.
   static std::vector<Part> lay_out(const Schedule& schedule, const std::vector<StagePool*>& pools, Part* tail) {
@@ -127,12 +142,15 @@ class ComposedStage final : public Stage {
     }
     if (phase_ == Phase::kCall) {
       RODA_RETURN_IF_ERROR(advance_slices());
-      if (ended_ < map_.slices()) return {};
+      if (ended_ < map_.slices()) return end_on_stream();
       if (is_staged_) RODA_RETURN_IF_ERROR(whole_.copy_up());
       phase_ = Phase::kUp;
+      if (is_on_stream()) return {};  // what the caller puts there now need not wait for what the host sees
     }
-    if (is_staged_) RODA_RETURN_IF_ERROR(whole_.test(&is_over));
-    *done = is_over;
+    RODA_RETURN_IF_ERROR(end_on_stream());
+    *done = on_stream_.empty();
+    if (is_staged_ && *done) return whole_.test(done);
+    for (const auto& slice : slices_) *done = *done && slice->staging.is_quiet();
     return {};
   }
 
@@ -140,17 +158,23 @@ class ComposedStage final : public Stage {
     for (const auto& slice : slices_) {
       if (slice->handle != nullptr) slice->handle->abort(cause);
     }
+    for (const OnStream& call : on_stream_) call.handle->abort(cause);
     for (const Part& part : parts_) {
       if (part.pool != nullptr) part.pool->group().abort(cause);
     }
   }
 
   bool release() override {
-    bool released = true;
+    std::erase_if(on_stream_, [](const OnStream& call) {
+      bool ended = true;
+      static_cast<void>(call.handle->test(&ended));
+      return ended;
+    });
+    bool released = on_stream_.empty() && whole_.is_quiet();
     for (const auto& slice : slices_) {
       bool ended = true;
       if (slice->handle != nullptr) static_cast<void>(slice->handle->test(&ended));
-      released = released && ended;
+      released = released && ended && slice->staging.is_quiet();
       if (!ended) continue;
       slice->handle.reset();
       slice->phase = Phase::kIdle;
@@ -196,17 +220,42 @@ class ComposedStage final : public Stage {
       ++moves_;
     }
     if (slice.phase == Phase::kCall && has_call) {
-      bool has_ended = false;
-      if (Status status = slice.handle->test(&has_ended); !status.ok()) {
-        slice.handle.reset();
+      RODA_RETURN_IF_ERROR(pass_call(&slice, done));
+    } else {
+      *done = true;
+    }
+    return {};
+  }
+
+  // *done: the call has ended, or what comes behind it may be put on the stream.
+  Status pass_call(Slice* slice, bool* done) {
+    const bool works_on_stream = !options_.data.empty() && !is_beside_stream(slice->stage);
+    bool has_ended = false, lies_there = works_on_stream && slice->handle->is_on_stream();
+    if (!lies_there) {
+      if (Status status = slice->handle->test(&has_ended); !status.ok()) {
+        slice->handle.reset();
         return status;
       }
-      if (!has_ended) return {};
-      RODA_RETURN_IF_ERROR(end_call(&slice));
-      slice.phase = Phase::kUp;
+      lies_there = works_on_stream && !has_ended && slice->handle->is_on_stream();
     }
-    *done = true;
-    return has_call && is_beside_stream(slice.stage) ? slice.staging.test(done) : Status();
+    *done = has_ended || lies_there;
+    if (lies_there) on_stream_.push_back({std::move(slice->handle), slice->stage, slice->number, slice->began});
+    return has_ended ? end_call(slice) : Status();
+  }
+
+  // In their order.
+  Status end_on_stream() {
+    while (!on_stream_.empty()) {
+      OnStream& first = on_stream_.front();
+      bool has_ended = false;
+      const Status status = first.handle->test(&has_ended);
+      if (!has_ended) return {};
+      moves_ += first.handle->moves() + 1;
+      if (args_.trace != nullptr) tell_of_call(first.stage, first.slice, first.began);
+      on_stream_.pop_front();
+      RODA_RETURN_IF_ERROR(status);
+    }
+    return {};
   }
 
   // Slots of the stage's group that one launch may use. 0: calls need none.
@@ -300,7 +349,7 @@ class ComposedStage final : public Stage {
 
   Status end_call(Slice* slice) {
     moves_ += slice->handle->moves() + 1;
-    if (args_.trace != nullptr) tell_of_call(*slice);
+    if (args_.trace != nullptr) tell_of_call(slice->stage, slice->number, slice->began);
     slice->handle.reset();
     const bool is_staged = is_beside_stream(slice->stage) && options_.data[slice->stage] == StepData::kStaged;
     return is_staged ? slice->staging.copy_up() : Status();
@@ -315,12 +364,12 @@ class ComposedStage final : public Stage {
     return slice->run.copy(tail_.copies, tail_.copy_count);
   }
 
-  void tell_of_call(const Slice& slice) const {
-    const Part& part = parts_[slice.stage];
+  void tell_of_call(std::size_t stage, std::size_t slice, Trace::Clock::time_point began) const {
+    const Part& part = parts_[stage];
     std::string what = std::string(part.pool->group().context().name()) + "_" +
                        roda_collective_name(static_cast<std::int32_t>(part.call->collective));
     std::transform(what.begin(), what.end(), what.begin(), [](unsigned char c) { return std::toupper(c); });
-    args_.trace->add(std::move(what), static_cast<int>(slice.stage), slice.number, slice.began);
+    args_.trace->add(std::move(what), static_cast<int>(stage), slice, began);
   }
 
   std::string name_;
@@ -330,6 +379,7 @@ class ComposedStage final : public Stage {
   Part tail_;                                   // copies after the last call
   std::vector<Part> parts_;                     // [stage of the plan]
   std::vector<std::unique_ptr<Slice>> slices_;  // in flight: slice k in slices_[k % size]
+  std::deque<OnStream> on_stream_;
   StartOrder order_;
   Staging whole_;  // of data on a device for which all works in host memory
   bool is_staged_ = false;

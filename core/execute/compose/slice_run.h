@@ -21,7 +21,12 @@ class SliceRun {
  public:
   // Both outlive it.
   SliceRun(const schedule::Schedule& schedule, const SliceMap& map)
-      : schedule_(schedule), map_(map), buffer_of_(schedule.scratch.size()), scratch_begins_(schedule.scratch.size()) {
+      : schedule_(schedule),
+        map_(map),
+        buffer_of_(schedule.scratch.size()),
+        scratch_begins_(schedule.scratch.size()),
+        send_counts_(index(schedule.stages)),
+        recv_counts_(index(schedule.stages)) {
     for (const schedule::Region& region : schedule.regions) {
       buffers_.resize(std::max(buffers_.size(), index(region.buffer) + 1));
       std::fill_n(buffer_of_.begin() + region.first, region.count, region.buffer);
@@ -88,7 +93,7 @@ class SliceRun {
                  : queue().unpack(base, items_.data(), items_.size());
   }
 
-  // Fills what the call works on: input, output, counts. The counts live until the next call.
+  // Fills what the call works on: input, output, counts. The counts live until the same call of another slice.
   Status prepare(const schedule::Call& call, const schedule::Step& step, StageArgs* args) {
     const bool gathers = !lies_together(step.src);
     args->input = gathers ? gathered_.data() : address(step.src.space, step.src.first);
@@ -98,18 +103,20 @@ class SliceRun {
       add_items(step.src, 0);
       RODA_RETURN_IF_ERROR(queue().pack(gathered_.data(), items_.data(), items_.size()));
     }
-    count(step.src.space, step.src.first, call.src_ends, &send_counts_);
-    count(step.dst.space, step.dst.first, call.dst_ends, &recv_counts_);
-    args->recv_counts = recv_counts_.data();
+    std::vector<std::size_t>& send_counts = send_counts_[index(call.stage)];
+    std::vector<std::size_t>& recv_counts = recv_counts_[index(call.stage)];
+    count(step.src.space, step.src.first, call.src_ends, &send_counts);
+    count(step.dst.space, step.dst.first, call.dst_ends, &recv_counts);
+    args->recv_counts = recv_counts.data();
     const bool is_combined = schedule::is(call.collective, RODA_COMBINES);
     if (schedule::is_cut(call.collective)) {
       args->count = elements(is_combined ? step.src : step.dst);
       if (!is_combined && step.src == step.dst) args->input = nullptr;
     } else if (is_combined) {
-      args->count = std::accumulate(send_counts_.begin(), send_counts_.end(), std::size_t{0});
-      args->recv_counts = send_counts_.data();
+      args->count = std::accumulate(send_counts.begin(), send_counts.end(), std::size_t{0});
+      args->recv_counts = send_counts.data();
     } else if (schedule::is_between_pairs(call.collective)) {
-      args->send_counts = send_counts_.data();
+      args->send_counts = send_counts.data();
       args->max_count = schedule_.stages == 1 ? args_.max_count : map_.longest_part() * index(call.most_blocks);
     }
     if (call.collective == schedule::Collective::kAdasum) find_tensors(step.src, args);
@@ -213,7 +220,8 @@ class SliceRun {
   WorkMemory gathered_, scattered_;          // in the place of chunks that do not lie side by side
   std::vector<std::int32_t> buffer_of_;      // [scratch chunk]
   std::vector<std::size_t> scratch_begins_;  // [scratch chunk] elements before it in its region
-  std::vector<std::size_t> send_counts_, recv_counts_, tensor_begins_;
+  std::vector<std::vector<std::size_t>> send_counts_, recv_counts_;  // [stage]
+  std::vector<std::size_t> tensor_begins_;
   std::vector<roda_pack_item> items_;  // copies that are to be made
 };
 

@@ -1,5 +1,6 @@
 // The data of one collective on a device whose stage does not put its work on the device's stream. Either the stage
-// works in host memory, and the data are copied down into memory that both reach, and back up; or it works on the
+// works in host memory, and the data are copied down into memory that both reach, and back up, beside the stream, to
+// which events tie the copies; or it works on the
 // device's memory (a schedule over messages of a transport that takes it), and only has to wait for what the stream
 // holds.
 //
@@ -29,25 +30,37 @@ class Staging {
   }
 
   // Takes a collective on, of which `args` has a queue; `rank`, `size`: of its group. What is to be copied down is put
-  // on the queue's stream.
+  // on its way, behind what the queue's stream holds. The collective before may still be copied up.
   Status begin(const StageArgs& args, int rank, int size, Way way) {
     args_ = inner_ = args;
     rank_ = rank;
     size_ = size;
-    RODA_RETURN_IF_ERROR(way == Way::kThroughHost ? copy_down() : point_to_device());
+    if (way == Way::kThroughHost) return copy_down();
+    RODA_RETURN_IF_ERROR(point_to_device());
     return DeviceEvent::record(*args_.queue, &copied_);
   }
 
   // What the stage is started with, once that is over.
   const StageArgs& args() const { return inner_; }
-  // The stage has ended: what it made is put on its way up.
+  // The stage has ended: what it made is put on its way up, and what comes on the queue's stream is behind that.
   Status copy_up() {
-    if (writes_output()) RODA_RETURN_IF_ERROR(args_.queue->copy(args_.output, output_.data(), output_bytes()));
-    return DeviceEvent::record(*args_.queue, &copied_);
+    if (!writes_output()) return {};
+    DeviceQueue up;
+    RODA_RETURN_IF_ERROR(args_.queue->for_copies(true, &up));
+    RODA_RETURN_IF_ERROR(up.copy(args_.output, output_.data(), output_bytes()));
+    RODA_RETURN_IF_ERROR(DeviceEvent::record(up, &copied_));
+    output_.used_until(copied_);
+    return up.stream == args_.queue->stream ? Status() : copied_->hold(args_.queue->stream);
   }
 
-  // Whether what was put on the stream last is over, and all before it.
+  // Whether what was put on its way last is over.
   Status test(bool* over) const { return copied_->test(over); }
+  // After an error: no copy can follow any more.
+  bool is_quiet() const {
+    bool is_over = true;
+    if (copied_ != nullptr) static_cast<void>(copied_->test(&is_over));
+    return is_over;
+  }
 
  private:
   // What is reduced or broadcast stays where it is.
@@ -62,8 +75,12 @@ class Staging {
     inner_.queue = nullptr;
     inner_.input = args_.collective == RODA_BROADCAST ? nullptr : input;
     inner_.output = writes_output() ? output_.data() : nullptr;
-    if (!combines() && is_one_of_many()) return {};
-    return queue.copy(input, args_.input == nullptr ? args_.output : args_.input, bytes);
+    if (!combines() && is_one_of_many()) return DeviceEvent::record(queue, &copied_);
+    DeviceQueue down;
+    RODA_RETURN_IF_ERROR(queue.for_copies(false, &down));
+    RODA_RETURN_IF_ERROR(down.follow(queue));
+    RODA_RETURN_IF_ERROR(down.copy(input, args_.input == nullptr ? args_.output : args_.input, bytes));
+    return DeviceEvent::record(down, &copied_);
   }
 
   Status point_to_device() {

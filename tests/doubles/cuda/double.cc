@@ -151,8 +151,9 @@ RODA_DOUBLE Result cuMemFreeHost(void* address) { return release(address, false,
 RODA_DOUBLE Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, cuda::Stream stream) {
   auto* target = reinterpret_cast<void*>(to);
   const auto* source = reinterpret_cast<const void*>(from);
-  note_copy(target, source, bytes);
+  const bool is_staged = note_copy(target, source, bytes);
   return put(stream, "a copy", [=] {
+    if (is_staged) Order::get().copies();
     const bool is_there = touch(source, bytes, false, "") && touch(target, bytes, true, "");
     if (is_there) std::memcpy(target, source, bytes);
   });

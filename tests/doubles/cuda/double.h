@@ -30,6 +30,10 @@ void roda_cuda_double_count(roda_cuda_double_puts* counts);
 // Bytes that were copied between devices' memory and pinned host memory since the process began.
 unsigned long long roda_cuda_double_staged_bytes();
 
+// 1: from now on copies between devices' memory and the host's and operations of communicators are compared, each with
+// each. How many pairs there were since then that nothing orders, so that they may run at one time.
+unsigned roda_cuda_double_overlaps(int counts);
+
 // 1: what this thread does from here on is the program's own, which relies on the engine's waits only where it says so
 // by roda_cuda_double_join(): the program has waited for the engine. 0: the engine's.
 void roda_cuda_double_set_program(int is_program);

@@ -183,9 +183,11 @@ bool touch(const void* address, std::size_t bytes, bool writes, const char* what
   return is_there;
 }
 
-void note_copy(const void* to, const void* from, std::size_t bytes) {
+bool note_copy(const void* to, const void* from, std::size_t bytes) {
   const int to_owner = owner_of(to), from_owner = owner_of(from);
-  if ((to_owner >= 0 && from_owner == -1) || (to_owner == -1 && from_owner >= 0)) staged += bytes;
+  const bool is_staged = (to_owner >= 0 && from_owner == -1) || (to_owner == -1 && from_owner >= 0);
+  if (is_staged) staged += bytes;
+  return is_staged;
 }
 
 unsigned long long staged_bytes() { return staged.load(); }

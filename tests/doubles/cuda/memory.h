@@ -21,8 +21,8 @@ void usage(int device, std::size_t* used, std::size_t* total);
 // at.
 bool touch(const void* address, std::size_t bytes, bool writes, const char* what);
 
-// A copy is made; and how many bytes were copied between a device's memory and pinned host memory so far.
-void note_copy(const void* to, const void* from, std::size_t bytes);
+// A copy is made: whether between a device's memory and pinned host memory; and how many bytes were, so far.
+bool note_copy(const void* to, const void* from, std::size_t bytes);
 unsigned long long staged_bytes();
 
 // A setting of the double's; `otherwise` when it is not set.

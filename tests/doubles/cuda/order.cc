@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "tests/doubles/cuda/double.h"
 
@@ -120,6 +121,26 @@ void Order::take_turn(const void* thing, const char* what) {
     last = work.self;
   }
   if (!mistake.empty()) report(mistake);
+  count_overlaps(work, false);
+}
+
+void Order::count_overlaps(const Work& work, bool copies) {
+  const std::lock_guard lock(guard_);
+  if (!counts_overlaps_) return;
+  for (const Work& other : copies ? turns_ : copies_) {
+    const bool is_behind = work.clock.of(other.self.actor) >= other.self.time;
+    const bool is_before = other.clock.of(work.self.actor) >= work.self.time;
+    overlaps_ += is_behind || is_before ? 0 : 1;
+  }
+  (copies ? copies_ : turns_).push_back(work);
+}
+
+unsigned Order::overlaps(bool counts) {
+  const std::lock_guard lock(guard_);
+  counts_overlaps_ = counts;
+  turns_.clear();
+  copies_.clear();
+  return std::exchange(overlaps_, 0);
 }
 
 Actor& side_of_thread() {
@@ -187,6 +208,7 @@ RODA_DOUBLE void roda_cuda_double_set_program(int is_program) {
   side_of_thread() = is_program != 0 ? kProgram : kEngine;
 }
 RODA_DOUBLE void roda_cuda_double_join() { Order::get().join_sides(); }
+RODA_DOUBLE unsigned roda_cuda_double_overlaps(int counts) { return Order::get().overlaps(counts != 0); }
 RODA_DOUBLE void roda_cuda_double_take_turn(const void* thing, const char* what) {
   Order::get().take_turn(thing, what);
 }

@@ -68,8 +68,13 @@ class Order {
   Work here(const char* what);
   // Work on one thing that the same work of every stream uses in turn: a communicator.
   void take_turn(const void* thing, const char* what);
+  // The work that runs on this thread copies between a device's memory and the host's.
+  void copies() { count_overlaps(here(""), true); }
+  // As roda_cuda_double_overlaps().
+  unsigned overlaps(bool counts);
 
  private:
+  void count_overlaps(const Work& work, bool copies);
   struct Stream {
     Clock clock, before;
   };
@@ -77,6 +82,9 @@ class Order {
   Clock sides_[2];               // guarded, like the rest
   std::vector<Stream> streams_;  // by actor, from 2 on
   std::map<const void*, Access> last_turns_;
+  bool counts_overlaps_ = false;
+  unsigned overlaps_ = 0;
+  std::vector<Work> turns_, copies_;  // since they are counted
 };
 
 Actor& side_of_thread();

@@ -178,6 +178,25 @@ TEST(GpuOverlap, MostOfTheGradientsTravelBeforeTheLastIsThere) {
   EXPECT_LE(after.questions - puts_before.questions, step.tensors() + 2 * calls) << "one for each pointer";
 }
 
+// Four slices: what is copied down or up of one may run beside NCCL's part of another. The double is slow, so that the
+// host has not seen a copy's end before it goes on.
+TEST(GpuOverlap, CopiesRunBesideNcclsWork) {
+  if (std::getenv("RODA_CUDA_DOUBLE_DELAY_US") == nullptr) GTEST_SKIP() << "not on a slow double";
+  const std::vector<std::int64_t> shape{std::int64_t{8} << 20};
+  const std::vector<float> ones(static_cast<std::size_t>(shape[0]), 1);
+  const GpuArray data(ones.data(), ones.size() * sizeof(float));
+  const auto staged = of_driver<decltype(roda_cuda_double_staged_bytes)>("roda_cuda_double_staged_bytes");
+  const auto overlaps = of_driver<decltype(roda_cuda_double_overlaps)>("roda_cuda_double_overlaps");
+  const auto staged_before = staged();
+  overlaps(1);
+  roda_handle handle = 0;
+  ASSERT_EQ(submit({gpu_op(RODA_ALLREDUCE, "large", shape, data.data(), data.data())}, &handle).code, RODA_OK);
+  ASSERT_EQ(wait_on_stream(handle).code, RODA_OK);
+  EXPECT_EQ(data.read<float>(), std::vector<float>(ones.size(), static_cast<float>(size())));
+  EXPECT_GT(overlaps(0), 0u) << "on one stream there are none";
+  EXPECT_EQ(staged() - staged_before, ones.size() * sizeof(float)) << "each half of it down and up";
+}
+
 // The program gives up a result while its stream has not come to it yet.
 TEST(GpuOverlap, ResultsGoInTheOrderOfTheProgramsStream) {
   if (std::getenv("OVERLAP_TEST_COUNTS") == nullptr) GTEST_SKIP() << "results that networks reach are freed at once";
