@@ -125,6 +125,9 @@ Status LaneRun::post_recv(const Op& op, std::uint32_t most, bool bounced) {
   const std::size_t total = view_.bytes(op.dst);
   char* dst = view_.address(op.dst);
   while (count_ < most && !all_posted(op.dst, total)) {
+    bool is_free = true;
+    if (bounced) RODA_RETURN_IF_ERROR(is_part_free(state_.posted / segment, &is_free));
+    if (!is_free) return {};
     const std::size_t bytes = std::min(segment, total - state_.posted);
     char* data = bounced ? bounce(state_.posted, segment) : dst == nullptr ? nullptr : dst + state_.posted;
     const roda_memory* memory = bounced ? bounce_.memory() : view_.memory(op.dst);
@@ -142,13 +145,10 @@ Status LaneRun::recv(const Op& op, Effort* effort, bool* done) {
   const bool reduces = op.kind == OpKind::kRecvReduce;
   if (reduces) RODA_RETURN_IF_ERROR(reserve_bounce(view_.options->segment_bytes));
   while (true) {
-    bool idle = true;
-    RODA_RETURN_IF_ERROR(is_device_idle(&idle));
-    if (!idle) return {};
-    RODA_RETURN_IF_ERROR(post_recv(op, reduces ? 2 : kMostPending, reduces));
+    RODA_RETURN_IF_ERROR(post_recv(op, reduces ? bounce_parts() : kMostPending, reduces));
     if (count_ == 0) {
       *done = all_posted(op.dst, view_.bytes(op.dst));
-      return {};
+      return *done ? is_device_idle(done) : Status();
     }
     std::optional<Pending> finished;
     if (!reduces || effort->budget > 0) RODA_RETURN_IF_ERROR(reap(effort, &finished));
@@ -161,7 +161,11 @@ Status LaneRun::add_message(const Op& op, const Pending& message) {
   char* dst = view_.address(op.dst) + message.offset;
   const char* src = view_.address(op.src) + message.offset;
   const char* received = bounce(message.offset, view_.options->segment_bytes);
-  if (op.dst.space != schedule::Space::kProducts) return reduce(dst, src, received, message.bytes);
+  if (op.dst.space != schedule::Space::kProducts) {
+    RODA_RETURN_IF_ERROR(reduce(dst, src, received, message.bytes));
+    part_work_[message.offset / view_.options->segment_bytes % kMostPending] = device_work_;
+    return {};
+  }
   // Adasum's. Both sides of an exchange add the same two numbers, so all ranks come to the same sums.
   const roda_host& host = view_.group->context().host();
   host.reduce(host.self, dst, src, received, message.bytes / sizeof(double), RODA_FLOAT64, RODA_SUM);
@@ -237,14 +241,24 @@ void LaneRun::copy(char* dst, const char* src, std::size_t bytes, bool far) cons
   host.copy(host.self, dst, src, bytes);
 }
 
-Status LaneRun::reserve_bounce(std::size_t half_bytes) {
-  RODA_RETURN_IF_ERROR(bounce_.reserve(view_.queue, 2 * align_up(half_bytes)));
+Status LaneRun::reserve_bounce(std::size_t part_bytes) {
+  RODA_RETURN_IF_ERROR(bounce_.reserve(view_.queue, bounce_parts() * align_up(part_bytes)));
   bounce_.register_with(*view_.group);
   return {};
 }
 
-// Copies and reductions on a device are put on the stream, and the lane goes on when they are over: what it sends next
-// was made by them, and a message must not come where they still read.
+// On a device the reduction of a message is put on the stream behind those before it, whether they are over or not;
+// the next message must not come where one still reads.
+Status LaneRun::is_part_free(std::size_t message, bool* is_free) {
+  std::shared_ptr<DeviceEvent>& work = part_work_[message % kMostPending];
+  if (work == nullptr) return {};
+  RODA_RETURN_IF_ERROR(work->test(is_free));
+  if (*is_free) work.reset();
+  return {};
+}
+
+// Copies and reductions on a device are put on the stream, and the lane goes on with its next step when they are over:
+// what it sends then was made by them.
 Status LaneRun::is_device_idle(bool* idle) {
   if (device_work_ == nullptr) return {};
   RODA_RETURN_IF_ERROR(device_work_->test(idle));

@@ -195,17 +195,20 @@ class LaneRun {
   Status reduce_on_device(char* dst, const char* a, const char* b, std::size_t bytes);
   // What was put on the device's stream last is over.
   Status is_device_idle(bool* idle);
+  // Whether the message of that number of a step may come.
+  Status is_part_free(std::size_t message, bool* is_free);
   // `far`: past the cache.
   void copy(char* dst, const char* src, std::size_t bytes, bool far = false) const;
   Status scale(char* sum, std::size_t bytes) const {
     return DeviceQueue().scale(sum, bytes / view_.element, view_.dtype, view_.sum_factor);
   }
   void map_sources(const Op& op);
-  // Two halves, so that one is worked on while the next message arrives in the other; `offset`: of the message in the
-  // op's data.
-  Status reserve_bounce(std::size_t half_bytes);
-  char* bounce(std::size_t offset, std::size_t half_bytes) const {
-    return bounce_.data() + offset / half_bytes % 2 * align_up(half_bytes);
+  // Parts, so that one is worked on while the next message arrives in another; on a device more, as the host sees late
+  // that one is free. `offset`: of the message in the op's data.
+  std::uint32_t bounce_parts() const { return view_.queue != nullptr ? kMostPending : 2; }
+  Status reserve_bounce(std::size_t part_bytes);
+  char* bounce(std::size_t offset, std::size_t part_bytes) const {
+    return bounce_.data() + offset / part_bytes % bounce_parts() * align_up(part_bytes);
   }
   const Source& source(const Op& op, std::uint32_t index) const { return view_.program->sources[op.source + index]; }
 
@@ -220,7 +223,8 @@ class LaneRun {
   std::vector<Send> sends_;
   std::vector<const void*> mapped_;  // sources of the combine under way, null: must be fetched
   WorkMemory bounce_;
-  std::shared_ptr<DeviceEvent> device_work_;  // behind the copies and reductions under way there
+  std::shared_ptr<DeviceEvent> device_work_;              // behind the copies and reductions under way there
+  std::shared_ptr<DeviceEvent> part_work_[kMostPending];  // [part of bounce_] behind the reduction that reads it
 };
 
 }  // namespace roda::execute
