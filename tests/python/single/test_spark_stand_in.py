@@ -45,7 +45,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
     pyspark = ModuleType("pyspark")
     pyspark.SparkContext = SimpleNamespace(_active_spark_context=Context())
-    pyspark.TaskContext = SimpleNamespace(get=lambda: SimpleNamespace(attemptNumber=lambda: 0))
+    pyspark.TaskContext = SimpleNamespace(get=lambda: SimpleNamespace(attemptNumber=lambda: 0, resources=dict))
     pyspark.InheritableThread = threading.Thread
     monkeypatch.setitem(sys.modules, "pyspark", pyspark)
     forget()
