@@ -131,11 +131,7 @@ RODA_UNCHECKED bool Engine::take_or_wait(auto done, const Limit& limit) {
   bool taken = false;
   for (std::uint32_t i = 0; !taken && !done() && wait_policy_.worth_spinning(i); ++i) {
     // The holder may need this very core to see that somebody wants it.
-    if (i % kPausesForHolder == kPausesForHolder - 1) {
-      WaitPolicy::yield();
-    } else {
-      wait_policy_.relax(i);
-    }
+    i % kPausesForHolder == kPausesForHolder - 1 ? WaitPolicy::yield() : wait_policy_.relax(i);
     taken = baton_.try_take();
   }
   if (!taken && !done()) {
