@@ -181,10 +181,9 @@ bool Engine::announce() {
 void Engine::say_finished(bool only_where_wanted) {
   wire::Combiner* const combiner = parts_.control->combiner();
   for (const auto& [id, set] : launcher_.sets()) {
-    const bool is_wanted = negotiator_.wants_finished(id);
-    if (combiner != nullptr) combiner->want_finished(id, is_wanted);
+    if (combiner != nullptr) combiner->want_finished(id, negotiator_.wants_finished(id));
     if (!set->is_member() || set->completed() == set->reported) continue;
-    if (only_where_wanted && !is_wanted) continue;
+    if (only_where_wanted && !negotiator_.wants_finished(id)) continue;
     announcer_.record().number(wire::Item::kFinished, id, set->completed());
     set->reported = set->completed();
   }

@@ -1,8 +1,7 @@
 // The data of one collective on a device whose stage does not put its work on the device's stream. Either the stage
 // works in host memory, and the data are copied down into memory that both reach, and back up, beside the stream, to
-// which events tie the copies; or it works on the
-// device's memory (a schedule over messages of a transport that takes it), and only has to wait for what the stream
-// holds.
+// which events tie the copies; or it works on the device's memory (a schedule over messages of a transport that takes
+// it), and only has to wait for what the stream holds.
 //
 // Threads: the holder of the engine's baton.
 #pragma once

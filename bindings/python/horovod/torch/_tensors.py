@@ -144,7 +144,7 @@ _IN_HOST_MEMORY = (HOST, 0)
 
 
 def _place(source: torch.Tensor, output: torch.Tensor | None) -> tuple[int, int]:
-    """Return the same of tensors on a GPU."""
+    """Return the engine's number of the tensors' GPU, and the stream that gives `source` its value."""
     stream = torch.cuda.current_stream(source.device)
     # The engine reads and writes in the order of this stream, which may not be the one they were allocated on.
     source.record_stream(stream)
