@@ -180,10 +180,8 @@ class TransportGroup {
   void* map(int peer, std::uint32_t window) {
     return table_->window_map == nullptr ? nullptr : table_->window_map(group_, peer, window);
   }
-  // roda_transport::line_latency; 0 where the transport has no such thing.
-  std::uint32_t line_latency(int peer) {
-    return table_->line_latency == nullptr ? 0 : table_->line_latency(group_, peer);
-  }
+  // roda_transport::store_cost; 0 where the transport has no such thing.
+  std::uint32_t store_cost(int peer) { return table_->store_cost == nullptr ? 0 : table_->store_cost(group_, peer); }
   // Native collectives are told apart by their order alone, and a transport may put one off (RODA_AGAIN): each draws a
   // number when its turn is fixed, and starts when all numbers before it have.
   std::uint64_t draw_number() { return numbers_drawn_++; }

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/execute/memory.h"
-#include "plugins/devices/cpu/copy.h"
+#include "plugins/base/copy.h"
 
 namespace roda::execute {
 namespace {

@@ -96,19 +96,19 @@ void visibility(Env& env) {
   env.barrier();
 }
 
-// What a line costs: asked by all, of all, before and after an abort. Nothing is promised of the figure but that this
+// What stores cost: asked by all, of all, before and after an abort. Nothing is promised of the figure but that this
 // rank itself is not far.
-void line_latency(Env& env) {
-  if (env.table().line_latency == nullptr) throw CaseSkipped("it does not tell how far peers are");
-  Group group(env, "line_latency");
+void store_cost(Env& env) {
+  if (env.table().store_cost == nullptr) throw CaseSkipped("it does not tell what stores cost");
+  Group group(env, "store_cost");
   for (int round = 0; round < 20; ++round) {
-    group.for_each_peer([&](int peer) { env.table().line_latency(group.get(), peer); });
-    const std::uint32_t own = env.table().line_latency(group.get(), group.rank());
-    CHECK(own == 0, "rank %d is %u ns from itself", group.rank(), own);
+    group.for_each_peer([&](int peer) { env.table().store_cost(group.get(), peer); });
+    const std::uint32_t own = env.table().store_cost(group.get(), group.rank());
+    CHECK(own == 0, "stores that rank %d reads itself cost it %u percent", group.rank(), own);
     env.barrier();
   }
   group.abort(RODA_ERR_ABORTED, env.rank(), "the case ends");
-  group.for_each_peer([&](int peer) { env.table().line_latency(group.get(), peer); });
+  group.for_each_peer([&](int peer) { env.table().store_cost(group.get(), peer); });
   env.barrier();
 }
 
@@ -206,7 +206,7 @@ const std::vector<Case> kOneSidedCases = {
     {"signal.values", "every signal of every pair", RODA_CAP_SIGNAL, 2, signals},
     {"signal.ping_pong", "500 signals around a ring", RODA_CAP_SIGNAL, 2, ping_pong},
     {"window.visibility", "data written before a signal are seen with it", RODA_CAP_SIGNAL, 2, visibility},
-    {"window.line_latency", "how far peers are, where it is known", RODA_CAP_MAP, 2, line_latency},
+    {"window.store_cost", "what stores cost, where it is known", RODA_CAP_MAP, 2, store_cost},
     {"window.get", "ranges of every peer's window", kSignalledGet, 2, get},
     {"window.put", "everyone writes a part of everyone's window", RODA_CAP_SIGNAL | RODA_CAP_PUT, 2, put},
     {"window.reopen", "a slot is opened again elsewhere", kSignalledGet, 2, reopen},

@@ -45,7 +45,11 @@ Status take_pages(SharedSegment& segment, std::size_t bytes, std::size_t ranks, 
 }  // namespace
 
 Group::Group(Context& context, const roda_group_desc& desc)
-    : context_(context), state_("shm", desc), peers_(static_cast<std::size_t>(state_.size())), messages_(*this) {
+    : context_(context),
+      state_("shm", desc),
+      peers_(static_cast<std::size_t>(state_.size())),
+      messages_(*this),
+      store_cost_(state_.rank(), state_.size()) {
   if (!context.in_owner()) throw sdk::Failure(RODA_ERR_INVALID, "shm: a forked child can't use its parent's transport");
   for (int i = 0; i < state_.size(); ++i) {
     peer(i).group = this;
@@ -134,8 +138,7 @@ void Group::attach(Peer& peer, std::byte* base, std::size_t bytes) {
   peer.signals_out = reinterpret_cast<SignalLines*>(base + there.signals)[me].value;
   peer.signals_in = reinterpret_cast<SignalLines*>(own + here.signals)[it].value;
   peer.windows = reinterpret_cast<WindowEntry*>(base + there.windows);
-  peer.distance = Distance(reinterpret_cast<ProbeLines*>(own + here.probes) + it,
-                           reinterpret_cast<const ProbeLines*>(base + there.probes) + me);
+  store_cost_.attach(peer.rank, reinterpret_cast<ProbeBlock*>(base + there.probe));
   peer.our_access = reinterpret_cast<AccessWord*>(base + there.access) + me;
   peer.its_access = reinterpret_cast<AccessWord*>(own + here.access) + it;
   peer.out = RingProducer(reinterpret_cast<RingHeader*>(base + there.ring_headers) + me,

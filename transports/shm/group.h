@@ -15,6 +15,7 @@
 #include "transports/shm/context.h"
 #include "transports/shm/messages.h"
 #include "transports/shm/segment.h"
+#include "transports/shm/store_cost.h"
 
 namespace roda::shm {
 
@@ -153,10 +154,10 @@ class Group {
     return peer.base + offset;
   }
 
-  std::uint32_t line_latency(int peer) {
+  std::uint32_t store_cost(int peer) {
     if (!state_.works() || peer < 0 || peer >= state_.size() || peer == state_.rank()) return 0;
-    const std::uint32_t given = context_.settings().line_ns;
-    return given != 0 ? given : peers_[static_cast<std::size_t>(peer)].distance.latency();
+    const std::uint32_t given = context_.settings().store_cost;
+    return given != 0 ? given : store_cost_.percent(peer);
   }
 
   void memory_alloc(std::size_t bytes, roda_memory* memory) {
@@ -326,6 +327,7 @@ class Group {
   std::size_t heap_offset_ = 0;
   Heap heap_;
   Messages messages_;
+  StoreCost store_cost_;
 
   bool has_cards_ = false;  // of all members; hellos are next
   FdMailbox mailbox_;

@@ -20,7 +20,6 @@
 #include "plugins/base/fork_guard.h"
 #include "plugins/base/shared_segment.h"
 #include "plugins/base/unique_fd.h"
-#include "transports/shm/distance.h"
 #include "transports/shm/segment.h"
 
 namespace roda::shm {
@@ -71,7 +70,6 @@ struct Peer {
   WindowEntry* windows = nullptr;    // in its segment
   AccessWord* our_access = nullptr;  // in its segment: we reach into its memory
   AccessWord* its_access = nullptr;  // in ours: it reaches into our memory
-  Distance distance;
 
   UniqueFd bell;   // its context's eventfd
   UniqueFd pidfd;  // readable once it died

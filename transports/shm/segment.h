@@ -3,7 +3,7 @@
 //
 //   SegmentHeader
 //   SignalLines  [size]      from each sender; the sender writes
-//   ProbeLines   [size]      for each peer to read
+//   ProbeBlock               what store_cost.h copies for a peer to read
 //   AccessWord   [size]      of each peer that reaches into the owner's private memory; the peer writes
 //   WindowEntry  [kWindows]  of the owner
 //   RingHeader   [size]      of the ring from each sender; producer and consumer write a line each
@@ -28,7 +28,7 @@ inline constexpr std::size_t kLine = 64;
 inline constexpr std::uint32_t kSignals = 128;
 inline constexpr std::uint32_t kWindows = 64;
 inline constexpr std::uint64_t kMagic = 0x6d68732d61646f72;  // "roda-shm"
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
@@ -59,15 +59,13 @@ struct alignas(kLine) SignalLines {
   Word value[kSignals];
 };
 
-// Lines whose price distance.h finds out: in one page, so that only the lines are paid for.
-struct alignas(16 * kLine) ProbeLines {
-  static constexpr std::size_t kLines = 15;
-  Word written_ns;  // CLOCK_MONOTONIC; 0: never
-  struct alignas(kLine) {
-    Word next;
-  } lines[kLines];
+// See store_cost.h. Long enough that processors copy a half as they copy long pieces.
+struct alignas(kLine) ProbeBlock {
+  static constexpr std::size_t kHalf = 16 << 10;
+  Word turn;                    // counts up; the last 16 bits say who reads; the owner writes
+  alignas(kLine) Word read_ns;  // CLOCK_MONOTONIC; the reader writes
+  alignas(kLine) std::byte halves[2][kHalf];
 };
-static_assert(sizeof(ProbeLines) == 16 * kLine);
 
 struct alignas(kLine) AccessWord {
   std::atomic<std::uint32_t> busy;
@@ -88,13 +86,13 @@ struct RingHeader {
 
 // Offsets for a group of `size` ranks.
 struct Layout {
-  std::size_t signals, probes, access, windows, ring_headers, rings, heap;
+  std::size_t signals, probe, access, windows, ring_headers, rings, heap;
 
   Layout(int size, std::uint32_t ring_bytes) {
     const auto n = static_cast<std::size_t>(size);
     signals = sizeof(SegmentHeader);
-    probes = round_up(signals + n * sizeof(SignalLines), sizeof(ProbeLines));
-    access = probes + n * sizeof(ProbeLines);
+    probe = signals + n * sizeof(SignalLines);
+    access = probe + sizeof(ProbeBlock);
     windows = access + n * sizeof(AccessWord);
     ring_headers = windows + kWindows * sizeof(WindowEntry);
     rings = ring_headers + n * sizeof(RingHeader);

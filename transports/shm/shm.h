@@ -14,7 +14,7 @@ namespace roda::shm {
 struct Settings {
   bool force_posix, cma;
   std::size_t eager_bytes, heap_bytes;
-  std::uint32_t ring_bytes, line_ns;
+  std::uint32_t ring_bytes, store_cost;
 };
 
 inline constexpr sdk::Setting<Settings> kSettings[] = {
@@ -26,8 +26,8 @@ inline constexpr sdk::Setting<Settings> kSettings[] = {
      "Of the ring between each two ranks; a power of two."},
     {&Settings::heap_bytes, "RODA_TEST_SHM_HEAP_BYTES", "bytes", "68719476736", 2 << 20, std::int64_t{1} << 40,
      "Address space, not memory, for what the transport hands out."},
-    {&Settings::line_ns, "RODA_TEST_SHM_LINE_NS", "ns", "0", 0, 1'000'000,
-     "What a line that a peer has just written costs, instead of measuring it."},
+    {&Settings::store_cost, "RODA_TEST_SHM_STORE_COST", "percent", "0", 0, 100'000,
+     "What plain copies cost where a peer has read, instead of measuring it."},
 };
 
 }  // namespace roda::shm

@@ -1,6 +1,6 @@
 #include "core/execute/schedule/lane_run.h"
 
-#include "plugins/devices/cpu/copy.h"
+#include "plugins/base/copy.h"
 
 namespace roda::execute {
 

@@ -10,7 +10,7 @@
 
 #include "core/execute/pack.h"
 #include "core/execute/schedule/lane_run.h"
-#include "plugins/devices/cpu/copy.h"
+#include "plugins/base/copy.h"
 
 namespace roda::execute {
 
@@ -154,8 +154,9 @@ class Run {
   }
 
  private:
-  // Nanoseconds for a line that a peer has written: 15 to 32 where both cores share a cache, 120 and more where not.
-  static constexpr std::uint32_t kFarNs = 80;
+  // Plain copies that cost more percent of storing past the cache fetch the lines that they write over from another
+  // cache: 340 and more. Others take 60 to 120, and what they store is quicker to read.
+  static constexpr std::uint32_t kFarPercent = 200;
 
   enum class Phase { kLinger, kOpen, kCopyIn, kCarry, kLanes, kTell, kCopyOut, kLeave, kIdle };
   enum class Way { kIn, kCarry, kOut };
@@ -190,7 +191,7 @@ class Run {
     view_.any_far = false;
     if (std::max(view_.map[0].prefix.back(), view_.map[1].prefix.back()) < view_.options->far_bytes) return;
     for (std::int32_t peer = 0; peer < program_.size; ++peer) {
-      view_.far[index(peer)] = peer != program_.rank && group_.line_latency(peer) >= kFarNs;
+      view_.far[index(peer)] = peer != program_.rank && group_.store_cost(peer) >= kFarPercent;
       view_.any_far |= view_.far[index(peer)];
     }
   }

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "plugins/base/copy.h"
 #include "plugins/base/status.h"
-#include "plugins/devices/cpu/copy.h"
 #include "plugins/devices/cpu/kernels.h"
 
 namespace roda::cpu {

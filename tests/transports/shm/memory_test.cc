@@ -271,34 +271,34 @@ TEST_P(MemoryTest, QuiescedKnowsPendingOperationsAndOpenWindows) {
   });
 }
 
-TEST_P(MemoryTest, ADistanceIsKnownOnceBothAsk) {
+TEST_P(MemoryTest, WhatStoresCostIsKnownOnceBothAsk) {
   run(3, [](Member& m) {
     const int peers[] = {(m.rank + 1) % 3, (m.rank + 2) % 3};
     std::uint32_t known[2] = {};
     for (int i = 0; i < 2000 && (known[0] == 0 || known[1] == 0); ++i) {
-      for (int p = 0; p < 2; ++p) known[p] = m.t.line_latency(m.group, peers[p]);
+      for (int p = 0; p < 2; ++p) known[p] = m.t.store_cost(m.group, peers[p]);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     // The others go on asking until they know, too.
     m.signal(peers[0], 9, 1);
     m.signal(peers[1], 9, 1);
     while (m.t.signal_value(m.group, peers[0], 9) == 0 || m.t.signal_value(m.group, peers[1], 9) == 0) {
-      for (const int peer : peers) m.t.line_latency(m.group, peer);
+      for (const int peer : peers) m.t.store_cost(m.group, peer);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     EXPECT_GT(known[0], 0u);
     EXPECT_GT(known[1], 0u);
-    EXPECT_EQ(m.t.line_latency(m.group, m.rank), 0u);
-    EXPECT_EQ(m.t.line_latency(m.group, 3), 0u);
+    EXPECT_EQ(m.t.store_cost(m.group, m.rank), 0u);
+    EXPECT_EQ(m.t.store_cost(m.group, 3), 0u);
   });
 }
 
-TEST(Distance, TestsCanSayIt) {
+TEST(StoreCost, TestsCanSayIt) {
   Board board;
   run_ranks(2, [&](int rank) {
-    Member member(board, rank, 2, {{"RODA_TEST_SHM_LINE_NS", "777"}});
+    Member member(board, rank, 2, {{"RODA_TEST_SHM_STORE_COST", "777"}});
     ASSERT_EQ(member.form(), RODA_OK);
-    EXPECT_EQ(member.t.line_latency(member.group, 1 - rank), 777u);
+    EXPECT_EQ(member.t.store_cost(member.group, 1 - rank), 777u);
     member.barrier();
   });
 }

@@ -109,7 +109,7 @@ void run_world(int size, const ExecuteOptions& options, const std::function<void
 const roda_transport* loop_with_far_ranks() {
   static const roda_transport table = [] {
     roda_transport loop = *roda_loop_transport();
-    loop.line_latency = [](roda_group*, std::int32_t peer) -> std::uint32_t { return peer % 2 == 1 ? 1000 : 10; };
+    loop.store_cost = [](roda_group*, std::int32_t peer) -> std::uint32_t { return peer % 2 == 1 ? 1000 : 100; };
     return loop;
   }();
   return &table;

@@ -208,11 +208,11 @@ typedef struct roda_transport {
    * windows are opened over host memory. */
   uint32_t (*memory_kinds)(roda_context* context, int32_t device);
 
-  /* OPTIONAL, and younger still (RODA_CAP_MAP). How far the peer's core is: nanoseconds until this rank has a cache
-   * line that the peer has just written, 0 while that is not known. It follows ranks that are moved to other cores as
+  /* OPTIONAL, and younger still (RODA_CAP_MAP). What a plain copy to memory that the peer has read costs this rank, in
+   * percent of storing it past the cache; 0 while that is not known. It follows ranks that are moved to other cores as
    * long as both ask again and again. Cheap enough for every block of a large tensor; ranks may hear different figures.
    */
-  uint32_t (*line_latency)(roda_group* group, int32_t peer);
+  uint32_t (*store_cost)(roda_group* group, int32_t peer);
 } roda_transport;
 
 typedef const roda_transport* (*roda_transport_entry)(void);

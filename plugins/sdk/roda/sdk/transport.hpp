@@ -23,7 +23,7 @@
 //   RODA_IN_PROGRESS or RODA_OK, or throws; either end releases it
 //   bool is_on_stream(Request* request);                                                                        // o
 // The remaining entries take the names of the ABI (signal, which may return void or a code, signal_value, signal_count,
-// window_*, line_latency, memory_*, collective_supported as a static member of Context). The capability bits say which
+// window_*, store_cost, memory_*, collective_supported as a static member of Context). The capability bits say which
 // entries are in the table; what is marked "o" may be left out.
 #pragma once
 
@@ -160,9 +160,9 @@ constexpr void fill_windows(roda_transport* table) {
       return group_of<Group>(group).window_map(peer, slot);
     };
   }
-  if constexpr (requires(Group& group) { group.line_latency(0); }) {
-    table->line_latency = [](roda_group* group, int32_t peer) -> uint32_t {
-      return group_of<Group>(group).line_latency(peer);
+  if constexpr (requires(Group& group) { group.store_cost(0); }) {
+    table->store_cost = [](roda_group* group, int32_t peer) -> uint32_t {
+      return group_of<Group>(group).store_cost(peer);
     };
   }
   if constexpr (requires(Group& group, Request** r) { group.get(0, 0u, 0ul, static_cast<void*>(nullptr), 0ul, r); }) {

@@ -1,4 +1,4 @@
-#include "plugins/devices/cpu/copy.h"
+#include "plugins/base/copy.h"
 
 #include <algorithm>
 #include <cstdint>
