@@ -155,7 +155,7 @@ class Run {
 
  private:
   // Plain copies that cost more percent of storing past the cache fetch the lines that they write over from another
-  // cache: 340 and more. Others take 60 to 120, and what they store is quicker to read.
+  // cache: 300 and more. Others take 25 to 110, and what they store is quicker to read.
   static constexpr std::uint32_t kFarPercent = 200;
 
   enum class Phase { kLinger, kOpen, kCopyIn, kCarry, kLanes, kTell, kCopyOut, kLeave, kIdle };
