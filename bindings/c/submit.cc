@@ -205,6 +205,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   r.shape.assign(op.shape, op.shape + op.ndim);
   out->input = op.input;
   out->output = is_for_root(op) && op.root != engine.rank() ? nullptr : op.output;
+  if (op.device < 0 && out->output != op.input) execute::prefer_large_pages(out->output, out->bytes());
   out->allocate = op.allocate;
   out->allocate_context = op.allocate_context;
   out->in_stream_order = (op.flags & RODA_OP_IN_STREAM_ORDER) != 0;

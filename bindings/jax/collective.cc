@@ -1,7 +1,6 @@
 // The one handler that JAX's collectives are lowered to: a call is a group of operations, described by attributes. It
 // waits a moment for a small one, and returns with a future otherwise, which the engine's thread for continuations
 // completes.
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -166,17 +165,6 @@ std::size_t bytes_of(const Buffer& buffer) {
   return bytes;
 }
 
-// XLA's outputs are new memory in every call, and of large ones the first touch of each small page would take longer
-// than the collective: NumPy asks for large pages, too.
-void prefer_large_pages(const Buffer& output, std::size_t bytes) {
-  constexpr std::size_t kWorthIt = 4U << 20, kLargePage = 2U << 20;
-  if (bytes < kWorthIt) return;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(output.data) + kLargePage - 1) / kLargePage * kLargePage;
-  const auto end = (reinterpret_cast<std::uintptr_t>(output.data) + bytes) / kLargePage * kLargePage;
-  // A wish: there may be none.
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // NOLINT(performance-no-int-to-ptr)
-}
-
 // What a barrier does with what is to wait for it.
 void copy(const Buffer& from, const Buffer& to) {
   const std::size_t bytes = bytes_of(from);
@@ -258,7 +246,6 @@ Submission describe(const Call& call, Run* run) {
     op.shape = input.dims;
     op.input = input.data;
     submission.bytes += bytes_of(input);
-    if (output.data != input.data) prefer_large_pages(output, bytes_of(output));
     if (op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST) {
       op.output = output.data;
     } else if (op.collective == RODA_BARRIER) {

@@ -1,5 +1,7 @@
 #include "core/execute/memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -22,6 +24,15 @@ void note_unregistered(TransportGroup& group, std::size_t bytes, const Status& w
 }
 
 }  // namespace
+
+void prefer_large_pages(void* memory, std::size_t bytes) {
+  constexpr std::size_t kWorthIt = std::size_t{4} << 20, kLargePage = std::size_t{2} << 20;
+  if (memory == nullptr || bytes < kWorthIt) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::size_t before = (kLargePage - address % kLargePage) % kLargePage;
+  const std::size_t whole = (bytes - before) / kLargePage * kLargePage;
+  static_cast<void>(::madvise(static_cast<char*>(memory) + before, whole, MADV_HUGEPAGE));
+}
 
 DeviceMemory::Block::~Block() {
   for (Registration& entry : registrations) {

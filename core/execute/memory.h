@@ -23,6 +23,11 @@ constexpr std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i)
 
 inline constexpr std::size_t kLine = 64;
 
+// Asks for large pages under host memory that is about to be written, perhaps for the first time: frameworks' outputs
+// are new in every call, and a fault for each small page takes longer than a collective's data. A wish. A system call
+// from 4 MiB on, nothing below.
+void prefer_large_pages(void* memory, std::size_t bytes);
+
 constexpr std::size_t align_up(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 // Memory of the queue's device, or host memory that the device reads and writes at full speed. What it has outgrown

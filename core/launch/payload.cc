@@ -36,6 +36,12 @@ double Payload::postscale() const {
 
 Status Payload::allocate_result(Operation* op, std::size_t bytes) {
   if (op->output != nullptr) return {};
+  RODA_RETURN_IF_ERROR(find_result(op, bytes));
+  if (queue_.is_host()) execute::prefer_large_pages(op->output, bytes);
+  return {};
+}
+
+Status Payload::find_result(Operation* op, std::size_t bytes) {
   if (op->allocate != nullptr) {
     const auto ndim = static_cast<std::int32_t>(op->result_shape.size());
     op->output = op->allocate(op->allocate_context, op->result_shape.data(), ndim, bytes);

@@ -96,6 +96,7 @@ class Payload {
     return queue_.is_host() ? buffer.memory() : nullptr;
   }
   Status allocate_result(Operation* op, std::size_t bytes);
+  Status find_result(Operation* op, std::size_t bytes);
   Status prepare_allreduce(execute::StageArgs* args);
   void lay_out_bucket();
   Status prepare_one(Operation* op, execute::StageArgs* args);
