@@ -11,15 +11,15 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "core/wire/record.h"
+#include "plugins/base/wait_policy.h"
 
 namespace roda::control {
 namespace {
 
-constexpr int kAttemptsPerLook = 100;  // at a peer's mailbox, each about a millisecond: the store is asked seldom
+constexpr std::uint32_t kAttemptsPerLook = 20;  // at a peer's mailbox: the store is asked seldom
 
 constexpr std::uint32_t kLogCells = 8192;  // 1 MiB
 constexpr std::uint32_t kUpCells = 2048;
@@ -194,7 +194,7 @@ Status HostSegment::send_to(int peer, const std::string& address, Store& store, 
   const Mail mail{nonce_, local_rank_};
   std::vector<int> fds{doorbell()};
   if (local_rank_ == 0) fds.push_back(segment_.fd());
-  int attempts = 0;
+  std::uint32_t attempts = 0;
   for (bool sent = false; !sent;) {
     RODA_RETURN_IF_ERROR(mailbox->send(address, kMailTag, std::as_bytes(std::span(&mail, 1)), fds, &sent));
     if (!sent && std::chrono::steady_clock::now() > deadline) return timed_out(world_rank(peer), "to take descriptors");
@@ -203,7 +203,7 @@ Status HostSegment::send_to(int peer, const std::string& address, Store& store, 
     RODA_RETURN_IF_ERROR(take_all(mailbox));
     if (++attempts % kAttemptsPerLook == 0) RODA_RETURN_IF_ERROR(look_for_failures(store, key));
     pollfd p{mailbox->fd(), POLLIN, 0};
-    ::poll(&p, 1, 1);
+    ::poll(&p, 1, WaitPolicy::look_ms(attempts));
   }
   return {};
 }
@@ -236,17 +236,16 @@ Status HostSegment::take(FdMailbox::Message message) {
 
 Status HostSegment::wait_for_all(Store& store, const std::string& key, Deadline deadline) {
   for (int local = 0; local < size(); ++local) {
-    while (cell(local).attached.load(std::memory_order_acquire) == 0) {
+    for (std::uint32_t looks = 0; cell(local).attached.load(std::memory_order_acquire) == 0; ++looks) {
       RODA_RETURN_IF_ERROR(look_for_failures(store, key));
       if (std::chrono::steady_clock::now() > deadline) {
         return timed_out(world_rank(local), "to map the host's shared memory");
       }
       pollfd p{process_fd(local), POLLIN, 0};
-      if (process_fd(local) >= 0 && ::poll(&p, 1, 1) > 0) {
+      if (::poll(&p, 1, WaitPolicy::look_ms(looks)) > 0) {
         return Status::peer(world_rank(local),
                             "Rank " + std::to_string(world_rank(local)) + " died while the job was starting");
       }
-      std::this_thread::yield();
     }
   }
   return {};

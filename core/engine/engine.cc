@@ -159,8 +159,7 @@ void Engine::drive_until(auto done, std::int64_t limit_us) {
         idle_turn(idle);
         idle += turn();
       } else {
-        if (!moved) sleep(limit.left_ms());
-        idle = first_turn();
+        idle = moved ? first_turn() : sleep(limit.left_ms());
       }
     }
     leave();

@@ -158,6 +158,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   static constexpr std::uint32_t kSpinningTurn = 16;
   std::uint32_t turn() const { return wait_policy_.spins() ? kSpinningTurn : 1; }
   std::uint32_t first_turn() const { return turn() - 1; }
+  static constexpr std::uint32_t kSpunEnough = UINT32_MAX - kSpinningTurn;  // an idle turn that is not worth it
   // A turn in which nothing moved. While every rank has a core it spins; but the kernel may put two ranks on one core
   // for a while, and then spinning only keeps the other from what this one waits for. Looked at every fourth turn.
   void idle_turn(std::uint32_t idle) {
@@ -201,7 +202,9 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   bool arm() RODA_REQUIRES(baton_);
   void disarm() RODA_REQUIRES(baton_);
   // As the holder of the baton: until there is news or a deadline is near. Returns at once when there is news already.
-  void sleep(int limit_ms) RODA_REQUIRES(baton_);  // -1: until something rings
+  // The result of both: the number of the idle turn that comes next.
+  std::uint32_t sleep(int limit_ms) RODA_REQUIRES(baton_);  // -1: until something rings
+  std::uint32_t turn_after_sleep(bool rang) RODA_REQUIRES(baton_);
   int timeout_ms() const RODA_REQUIRES(baton_);
   void leave() RODA_RELEASE(baton_);  // drop the baton as a waiter
   void let_go(bool work) RODA_RELEASE(baton_);

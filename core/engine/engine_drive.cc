@@ -35,12 +35,13 @@ void Engine::pin() {
 }
 
 void Engine::run() {
+  bool rang = true;
   while (!stopped_.load(std::memory_order_acquire)) {
     int timeout = kIdleTimeoutMs;
     // Somebody else drives: whoever lets go of the baton arms the bells and rings this thread if there is work.
     if (!baton_.wanted() && baton_.try_take()) {
       disarm();
-      std::uint32_t idle = first_turn();
+      std::uint32_t idle = turn_after_sleep(rang);
       bool armed = false;
       while (!armed && !baton_.wanted() && !stopped_.load(std::memory_order_acquire)) {
         if (drive()) {
@@ -63,7 +64,7 @@ void Engine::run() {
       if (submissions_.has_news() && !baton_.wanted()) continue;
     }
     if (stopped_.load(std::memory_order_acquire)) break;
-    bells_.sleep_as_engine(timeout);
+    rang = bells_.sleep_as_engine(timeout);
     look_closely_.store(true, std::memory_order_seq_cst);
   }
 }
@@ -98,7 +99,7 @@ int Engine::timeout_ms() const {
   if (launcher_.is_on_device()) timeout = 1;
   if (parts_.control->holds_record()) timeout = 1;  // nothing rings when the log has room again
   if (roll_call_.is_under_way()) timeout = 1;       // nor for its end
-  if (launcher_.is_connecting()) timeout = 1;       // nor when the members of a group that forms say where they are
+  if (const LaunchRun* run = launcher_.connecting()) timeout = std::min(timeout, WaitPolicy::look_ms(run->looks));
   for (const Hold* hold : {&hold_, &demand_.quiet()}) {
     const auto end = hold->first_end();
     if (!end) continue;
@@ -108,17 +109,30 @@ int Engine::timeout_ms() const {
   return timeout;
 }
 
-void Engine::sleep(int limit_ms) {
+// When the members of a group that forms say where they are, nothing rings. Ranks that looked for it each millisecond,
+// and spun each time, would keep the cores from the one that they wait for.
+std::uint32_t Engine::turn_after_sleep(bool rang) {
+  LaunchRun* const run = launcher_.connecting();
+  if (run == nullptr) return first_turn();
+  if (!rang) ++run->looks;
+  return kSpunEnough;
+}
+
+std::uint32_t Engine::sleep(int limit_ms) {
+  std::uint32_t idle = first_turn();
   baton_.sleeps(true);
   if (arm() && !submissions_.has_news()) {
     const int timeout = timeout_ms();
     const bool is_limited = limit_ms >= 0 && limit_ms < timeout;
     // A bell that is rung late, for news that were seen before, is read by the next arming, or each look would find it.
-    if (bells_.sleep_as_holder(is_limited ? limit_ms : timeout)) parts_.control->note_bell();
+    const bool rang = bells_.sleep_as_holder(is_limited ? limit_ms : timeout);
+    if (rang) parts_.control->note_bell();
+    idle = turn_after_sleep(rang);
     look_closely_.store(true, std::memory_order_relaxed);
   }
   baton_.sleeps(false);
   disarm();
+  return idle;
 }
 
 // --- one turn -------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operatio
   broken = false;
   seen_moves = 0;
   moved_at = {};
+  looks = 0;
 }
 
 Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {

@@ -82,6 +82,7 @@ class LaunchRun {
   // Deadline bookkeeping of the engine.
   std::uint64_t seen_moves = 0;
   CoarseClock::time_point moved_at{};
+  std::uint32_t looks = 0;  // for what its groups still lack
 
  private:
   const negotiate::Agreed& head() const { return *launch_.tensors.front(); }

@@ -110,7 +110,8 @@ class Launcher {
   bool busy() const { return !waiting_.empty() || !running_.empty() || next_run_ != nullptr; }
   // The transports need progress: something runs, or what has ended has not left this process yet.
   bool moves_data() const { return busy() || !contexts_.are_settled(); }
-  bool is_connecting() const { return next_run_ != nullptr; }
+  // A run whose groups form; null: none.
+  LaunchRun* connecting() const { return next_run_.get(); }
   bool is_on_device() const;
   // One that has not moved for so long; null: none. To be asked from time to time: it notes what has moved since.
   const LaunchRun* find_overdue(CoarseClock::time_point now, CoarseClock::duration on_host,

@@ -1,6 +1,7 @@
 // How a waiting rank spends its time: spin while every rank of the host has a core, yield when ranks outnumber cores.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -49,6 +50,10 @@ class WaitPolicy {
   // a few yields).
   bool worth_spinning(std::uint32_t iteration) const { return iteration < (spins_ ? kMostPauses : kMostYields); }
 
+  // Of a wait whose end rings nothing: milliseconds to the next look, after so many in vain. They grow with the wait to
+  // a few hundredths of the wait, so that many who wait for one leave the cores to it.
+  static int look_ms(std::uint32_t looks) { return static_cast<int>(std::min(1 + looks / 8, kMostLookMs)); }
+
   static void yield();
   static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -62,6 +67,7 @@ class WaitPolicy {
   static constexpr std::uint32_t kPausesPerYield = 2048;
   static constexpr std::uint32_t kMostPauses = 4096;
   static constexpr std::uint32_t kMostYields = 64;
+  static constexpr std::uint32_t kMostLookMs = 32;
 
   bool spins_;
 };

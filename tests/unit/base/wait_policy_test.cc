@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
+
 namespace roda {
 namespace {
 
@@ -33,6 +35,20 @@ TEST(WaitPolicy, OwnBudgetAgreesWithTheAffinityMask) {
   CoreBudget own = core_budget();
   own.quota = 0;
   EXPECT_EQ(cores_of({&own, 1}), CPU_COUNT(&set));
+}
+
+TEST(WaitPolicy, LooksAreFurtherApartTheLongerAWaitHasBeen) {
+  EXPECT_EQ(WaitPolicy::look_ms(0), 1);
+  int waited = 0;
+  for (std::uint32_t looks = 0; waited < 60'000; ++looks) {
+    const int next = WaitPolicy::look_ms(looks);
+    EXPECT_LE(next, std::max(1, waited / 4));  // the end is seen soon, beside what the wait took
+    EXPECT_LE(next, 32);
+    waited += next;
+    if (waited > 10'000) {
+      EXPECT_GT(next, 16);
+    }
+  }
 }
 
 TEST(WaitPolicy, SpinsOnlyWithACoreForEveryRank) {
