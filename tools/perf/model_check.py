@@ -6,8 +6,9 @@ from the rate that the links are shaped to; everything else is predicted. The pr
 `meson setup build/native && ninja -C build/native`.
 
 With --control: messages and processor time (the least of the rounds) of agreeing on a step's 161 tensors, of so many
-ranks as processes, 8 on each of as many pretended hosts. What a record costs is measured with the second number of
-ranks; the rest is what roda-sim counts. Needs no root.
+ranks as processes, 8 on each of as many pretended hosts. roda-sim counts records. What a record costs of n ranks is
+a - b / n: the share of a rank's memory that it finds in the caches when its turn comes falls like 1 / n. a and b are
+measured with the first and the last number of ranks; the others are predicted. Needs no root.
 """
 
 import argparse
@@ -125,20 +126,26 @@ def agree(options, ranks):
     return told, next(row for row in rows if row.get("control") == "ours")
 
 
+def cost_of_record(ranks, costs):
+    """Return what a record costs of n ranks, a - b / n, from the first and the last of those measured."""
+    saved = (costs[-1] - costs[0]) / (1 / ranks[0] - 1 / ranks[-1])
+    return lambda n: costs[-1] + saved * (1 / ranks[-1] - 1 / n)
+
+
 def compare_control(options):
     """Print a line for each number of ranks; return the ratios of the predicted to the measured processor times."""
     rounds = [[agree(options, ranks) for ranks in options.control] for _ in range(options.rounds)]
     best = [min(runs, key=lambda run: run[0][CPU]) for runs in zip(*rounds)]
-    known = min(1, len(best) - 1)
+    cost = cost_of_record(options.control, [told[CPU] / counted["records"] for told, counted in best])
     print("| ranks | messages of a step: counted / predicted | processor time of all | a step |\n|---|---|---|---|")
-    each, ratios = best[known][0][CPU] / best[known][1]["records"], []
+    ratios = []
     for ranks, (told, counted) in zip(options.control, best):
-        measured, predicted = told[CPU], each * counted["records"]
+        measured, predicted = told[CPU], cost(ranks) * counted["records"]
         ratios.append(predicted / measured)
         messages = f"{told['messages of a step']:.0f} / {counted['messages_per_rank'] * ranks:.0f}"
         times = f"{measured / 1e3:.1f} / {predicted / 1e3:.1f} ms | {told['a step'] / 1e3:.1f} ms"
         print(f"| {ranks} | {messages} | {times} |", flush=True)
-    return [ratio for at, ratio in enumerate(ratios) if at != known] or ratios
+    return ratios[1:-1]
 
 
 def summary(ratios):
@@ -157,8 +164,12 @@ def main():
     parser.add_argument("--per-host", type=int, nargs="+", default=[1, 2], help="ranks")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1 << 16, 1 << 20, 1 << 24])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--control", type=int, nargs="+", metavar="RANKS", help="multiples of 8: see above")
+    parser.add_argument(
+        "--control", type=int, nargs="+", metavar="RANKS", help="three multiples of 8 or more, ascending: see above"
+    )
     options = parser.parse_args()
+    if options.control and (len(options.control) < 3 or options.control != sorted(set(options.control))):
+        parser.error("--control wants three numbers of ranks or more, ascending")
     if options.control:
         print(summary(compare_control(options)))
         return 0
