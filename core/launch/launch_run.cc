@@ -23,8 +23,14 @@ void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operatio
   looks = 0;
 }
 
-Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
-  *started = true;
+Status LaunchRun::connect(Planner* planner, Contexts* contexts, bool* ready) {
+  *ready = has_groups_ || set_->size() == 1;
+  if (!*ready) RODA_RETURN_IF_ERROR(binding_.connect(planner, contexts, ready));
+  has_groups_ = *ready;
+  return {};
+}
+
+Status LaunchRun::start() {
   execute::Trace* const trace = notes_parts_ ? &trace_ : nullptr;
   payload_.tell(trace);
   if (set_->size() == 1) {
@@ -33,9 +39,6 @@ Status LaunchRun::start(Planner* planner, Contexts* contexts, bool* started) {
     RODA_RETURN_IF_ERROR(payload_.run_locally(binding_.work()));
     return end_on_stream();
   }
-  RODA_RETURN_IF_ERROR(binding_.connect(planner, contexts, started));
-  if (!*started) return {};
-  has_groups_ = true;
   RODA_RETURN_IF_ERROR(wait_for_producers());
 
   const Work& work = binding_.work();
@@ -81,6 +84,19 @@ Status LaunchRun::advance(bool* done) {
 
 // The tensors' own streams: what comes on ours waits for what gives them their values. Of each the latest point.
 Status LaunchRun::wait_for_producers() {
+  find_producers();
+  for (Producer* producer : producers_) RODA_RETURN_IF_ERROR(producer->hold(queue_.stream));
+  return {};
+}
+
+Status LaunchRun::has_values(bool* has) {
+  *has = true;
+  find_producers();
+  for (auto at = producers_.begin(); *has && at != producers_.end(); ++at) RODA_RETURN_IF_ERROR((*at)->test(has));
+  return {};
+}
+
+void LaunchRun::find_producers() {
   producers_.clear();
   for (const Operation* op : operations_) {
     Producer* const ready = op == nullptr ? nullptr : op->ready.get();
@@ -92,8 +108,6 @@ Status LaunchRun::wait_for_producers() {
       *known = ready;
     }
   }
-  for (Producer* producer : producers_) RODA_RETURN_IF_ERROR(producer->hold(queue_.stream));
-  return {};
 }
 
 // Everything lies on the stream: an event behind it tells when it is done.
@@ -130,7 +144,7 @@ std::string LaunchRun::describe() const {
   std::string text = std::string(roda_collective_name(head().collective)) + " '" + head().name + "'";
   if (launch_.tensors.size() > 1) text += " and " + std::to_string(launch_.tensors.size() - 1) + " more";
   if (stage_ != nullptr) return text + " (" + stage_->describe() + ")";
-  return text + (has_groups_ || is_local_ ? " (being prepared)" : " (connecting)");
+  return text + (has_groups_ ? " (being prepared)" : " (connecting)");
 }
 
 std::string LaunchRun::activity() const {

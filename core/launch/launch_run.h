@@ -31,8 +31,12 @@ class LaunchRun {
   void begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
              const execute::DeviceQueue& queue, StreamBuffers* of_stream);
 
-  // Prepares and starts the stage when its group is ready; *started stays false until then.
-  Status start(Planner* planner, Contexts* contexts, bool* started);
+  // Forms its groups; to be called again until they are *ready.
+  Status connect(Planner* planner, Contexts* contexts, bool* ready);
+  // Then: whether the GPU has come to where the tensors have their values. In host memory they have.
+  Status has_values(bool* has);
+  // Prepares and starts the stage.
+  Status start();
   void tell_early(bool on) { tells_early_ = on; }
   // Before the start: whether it is noted what its parts take.
   void note_parts(bool on) { notes_parts_ = on; }
@@ -60,9 +64,11 @@ class LaunchRun {
   bool tells_early() const { return tells_early_; }
   bool has_told() const { return has_told_; }
   SetRuntime* set() const { return set_; }
+  bool is_connected() const { return has_groups_; }
   bool started() const { return stage_ != nullptr || is_local_; }
   bool needs_whole_group() const { return binding_.needs_whole_group(); }
   bool needs_whole_device() const { return binding_.needs_whole_device(); }
+  bool takes_turns() const { return binding_.takes_turns(); }
   // All of its work is put on the stream, at once, and uses the stream's buffers: whoever comes next does so after it.
   bool is_in_stream_order() const { return is_local_ ? is_on_device() : binding_.is_in_stream_order(); }
   // Of the device; null in host memory.
@@ -86,6 +92,7 @@ class LaunchRun {
 
  private:
   const negotiate::Agreed& head() const { return *launch_.tensors.front(); }
+  void find_producers();
   Status wait_for_producers();
   Status end_on_stream();
 
@@ -101,7 +108,7 @@ class LaunchRun {
   execute::Trace trace_;
   bool notes_parts_ = false;
   bool is_local_ = false;    // a set of one rank: nothing travels
-  bool has_groups_ = false;  // they are connected
+  bool has_groups_ = false;  // they are connected, where there are any
   bool has_ended_ = false;   // the stage
   bool tells_early_ = false;
   bool has_told_ = false;  // the operations, of their end

@@ -103,15 +103,19 @@ class Launcher {
   void note_parts(bool on) { notes_parts_ = on; }
   // Operations: one per tensor; null where this rank has joined.
   void add(negotiate::Launch launch, std::vector<Operation*> operations);
-  // Starts what may start and moves on what runs. True when something moved.
+  // Starts what may start and moves on what runs. True when something moved, or is to be said.
   bool advance();
+  // With the other ranks of this host: what is unsaid goes to all of them.
+  execute::Turns& turns() { return turns_; }
   // With nothing running: what has ended may still need this process to leave it. True when something moved.
   bool settle();
   bool busy() const { return !waiting_.empty() || !running_.empty() || next_run_ != nullptr; }
   // The transports need progress: something runs, or what has ended has not left this process yet.
   bool moves_data() const { return busy() || !contexts_.are_settled(); }
   // A run whose groups form; null: none.
-  LaunchRun* connecting() const { return next_run_.get(); }
+  LaunchRun* connecting() const {
+    return next_run_ != nullptr && !next_run_->is_connected() ? next_run_.get() : nullptr;
+  }
   bool is_on_device() const;
   // One that has not moved for so long; null: none. To be asked from time to time: it notes what has moved since.
   const LaunchRun* find_overdue(CoarseClock::time_point now, CoarseClock::duration on_host,
@@ -130,7 +134,7 @@ class Launcher {
     SetRuntime* set = nullptr;  // lives on among the retired when the set is removed meanwhile
   };
   std::int32_t device_of(const Waiting& waiting);
-  bool slot_is_free(const negotiate::Launch& launch) const;
+  Status may_start(LaunchRun* next, bool* may) const;
   Status begin_next();
   bool start_launches();
   Status show_new_contexts();
@@ -146,6 +150,7 @@ class Launcher {
   std::size_t shown_contexts_ = 0;
   bool notes_parts_ = false;
   DeviceStreams streams_;
+  execute::Turns turns_;
   std::int32_t last_device_;  // that a tensor of this rank lay on; where it supplies zeros when it has joined
   std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;
   std::uint64_t sets_opened_ = 0;
@@ -154,7 +159,7 @@ class Launcher {
   std::deque<Waiting> waiting_;                            // launched, not started here
   std::vector<std::unique_ptr<LaunchRun>> running_;        // in launch order
   std::vector<std::unique_ptr<LaunchRun>> idle_runs_;
-  std::unique_ptr<LaunchRun> next_run_;  // prepared from the front of waiting_, its group is forming
+  std::unique_ptr<LaunchRun> next_run_;  // from the front of waiting_: its group forms, or it waits for others
 };
 
 }  // namespace roda::engine

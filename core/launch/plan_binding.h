@@ -45,13 +45,14 @@ class PlanBinding {
     if (route.groups.empty()) lay_out(&route);
     if (route.pools.empty()) RODA_RETURN_IF_ERROR(find_pools(contexts, &route));
     *ready = !route.pools.empty();
-    if (*ready) route_ = &route;
+    if (!*ready) return {};
+    route_ = &route;
+    find_needs();
     return {};
   }
 
   // After that: the stage, which nobody else uses.
   Status acquire(execute::StageHandle* stage) {
-    find_needs();
     if (is_plain())
       return pools().front()->acquire(work_.collective, plan_->stages.front().algorithm, use_.root, stage);
     for (const auto& kept : route_->stages) {
@@ -67,7 +68,7 @@ class PlanBinding {
   // The launch is over.
   void release() {
     route_ = nullptr;
-    needs_whole_group_ = needs_whole_device_ = is_in_stream_order_ = false;
+    needs_whole_group_ = needs_whole_device_ = takes_turns_ = is_in_stream_order_ = false;
   }
 
   const Work& work() const { return work_; }
@@ -91,6 +92,9 @@ class PlanBinding {
   // It starts collectives on a device when its peers' data have come, so that what else started there meanwhile would
   // be in another order on every rank.
   bool needs_whole_device() const { return needs_whole_device_; }
+  // But where others of its kind do so, too, all ranks of this host start them in one order (execute::Turns). Equal on
+  // all of them.
+  bool takes_turns() const { return takes_turns_; }
   // A library's own collective that works on the device's stream, and whose group is not divided among launches.
   bool is_in_stream_order() const { return is_in_stream_order_; }
 
@@ -189,15 +193,32 @@ class PlanBinding {
   // By the plan and not by this rank's part in it: what a rank without a part started meanwhile, others would not have.
   void find_needs() {
     const bool is_composed = plan_->stages.size() > 1;
+    const bool has_native = std::ranges::any_of(plan_->stages, is_native);
+    takes_turns_ = !queue_.is_host() && is_composed && has_native && may_take_turns();
     needs_whole_group_ = false;
     for (std::size_t i = 0; i < pools().size(); ++i) {
       if (pools()[i] == nullptr) continue;
-      const bool is_ordered = (is_composed || plan_->staged) && is_native(plan_->stages[i]);
+      const bool is_ordered = (is_composed || plan_->staged) && is_native(plan_->stages[i]) && !takes_turns_;
       needs_whole_group_ = needs_whole_group_ || pools()[i]->group().slots() == 1 || is_ordered;
     }
-    const bool has_native = std::ranges::any_of(plan_->stages, is_native);
     is_in_stream_order_ = !queue_.is_host() && is_plain() && has_native && only_group()->slots() == 0;
     needs_whole_device_ = !queue_.is_host() && is_composed && (has_native || needs_whole_group_);
+  }
+
+  // Libraries' collectives, which are told apart by their order, on the stream alone, and there among all members on
+  // this host: other hosts may have another order. By the plan, so that all ranks of the host say the same.
+  bool may_take_turns() const {
+    const auto has_self = [self = set_->options().rank](const auto& host) {
+      return std::ranges::count(host, self) > 0;
+    };
+    const auto& hosts = set_->options().shape.table();
+    const auto here = std::ranges::find_if(hosts, has_self);
+    for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
+      const bool is_on_stream = !plan_->staged && !plan_->stages[i].staged;
+      if (is_native(plan_->stages[i]) != is_on_stream) return false;
+      if (is_on_stream && !std::ranges::is_permutation(route_->groups[i], *here)) return false;
+    }
+    return true;
   }
 
   // A collective that is staged as a whole is cut, so that copies and messages overlap. A composition whose stages
@@ -213,6 +234,7 @@ class PlanBinding {
                                         {.slice_bytes = is_on_device ? sizes.device_level_bytes : sizes.level_bytes,
                                          .launches = kLaunchesInFlight,
                                          .data = is_on_device ? data : std::vector<execute::StepData>(),
+                                         .turns = takes_turns_ ? set_->options().turns : nullptr,
                                          .groups_on_device = route_->on_device});
   }
 
@@ -227,6 +249,7 @@ class PlanBinding {
   SetRuntime::Route* route_ = nullptr;  // the set's; null until its groups are formed
   bool needs_whole_group_ = false;
   bool needs_whole_device_ = false;
+  bool takes_turns_ = false;
   bool is_in_stream_order_ = false;
 };
 

@@ -44,6 +44,7 @@ class SetRuntime {
     std::uint64_t timeout_ns = 0;
     std::string address;  // where other hosts reach this one; empty: not known
     execute::ExecuteOptions execute;
+    execute::Turns* turns = nullptr;  // of all launches of this process; the launcher's
   };
   SetRuntime(Options options, Store* store);
   ~SetRuntime();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 #include <vector>
 
 namespace roda::sim {
@@ -75,26 +74,18 @@ class Pipeline {
   double run(std::int64_t slices, const Exchange& exchange) {
     ends_.assign(static_cast<std::size_t>(slices), 0);
     arrivals_ = ends_;
-    for (const auto& [tick, slice, gathers] : order_of(slices)) {
-      gathers ? gather(slice) : scatter(slice, exchange);
+    // The library's calls as they become ready: the first of a slice once the one that had its place is on the stream.
+    for (std::int64_t scattered = 0, gathered = 0; gathered < slices;) {
+      if (scattered < std::min(slices, gathered + in_flight_)) {
+        scatter(scattered++, exchange);
+      } else {
+        gather(gathered++);
+      }
     }
     return *std::ranges::max_element(ends_);
   }
 
  private:
-  // As StartOrder has the library's calls.
-  std::vector<std::tuple<std::int64_t, std::int64_t, bool>> order_of(std::int64_t slices) const {
-    constexpr std::int64_t kSteps = 3;
-    const std::int64_t round = std::max<std::int64_t>(in_flight_, kSteps);
-    std::vector<std::tuple<std::int64_t, std::int64_t, bool>> order;
-    for (std::int64_t slice = 0; slice < slices; ++slice) {
-      const std::int64_t tick = slice / in_flight_ * round + slice % in_flight_;
-      order.insert(order.end(), {{tick, slice, false}, {tick + kSteps - 1, slice, true}});
-    }
-    std::ranges::sort(order);
-    return order;
-  }
-
   void scatter(std::int64_t slice, const Exchange& exchange) {
     const double free = slice < in_flight_ ? 0 : ends_[static_cast<std::size_t>(slice - in_flight_)];
     stream_ = std::max(stream_, free) + scatter_us_;

@@ -6,9 +6,9 @@
 // computed here; in-network and in-switch reductions are left out, which make it faster. A ring carries every byte once
 // over each host's cards in each of its two passes. Over more than two hosts a pair of trees sends as much.
 //
-// A composition is a pipeline of slices. The library's calls follow each other on one stream, in the order in which the
-// engine starts them (core/execute/compose/slices.h). Copies down and copies up have a stream and a link each; between
-// hosts all ranks of a host share its cards, and every rank's part takes as long as the other model says (simulate.h).
+// A composition is a pipeline of slices. The library's calls follow each other on one stream, in the order in which
+// they become ready. Copies down and copies up have a stream and a link each; between hosts all ranks of a host share
+// its cards, and every rank's part takes as long as the other model says (simulate.h).
 //
 // A prediction, not a measurement. Pure functions, any thread.
 #pragma once

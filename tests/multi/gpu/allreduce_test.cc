@@ -3,6 +3,7 @@
 // on a card.
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -139,6 +140,57 @@ TEST(GpuAllreduce, ManyAtOnceSomeInHostMemory) {
       const Outcome o = wait_on_stream(handles[t]);
       ASSERT_EQ(o.code, RODA_OK) << o.message;
       expect_sum(t % 3 == 0 ? host[t] : gpu[t]->read<float>(), 1.0f / static_cast<float>(size()));
+    }
+  }
+}
+
+// One value in all elements, as the bits of a dtype that the compiler doesn't have.
+std::uint16_t half_bits(int value, int dtype) {
+  if (dtype == RODA_BFLOAT16)
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16);
+  const int exponent = std::bit_width(static_cast<unsigned>(value)) - 1;
+  return static_cast<std::uint16_t>((exponent + 15) << 10 | ((value << 10 >> exponent) & 0x3ff));
+}
+
+// Buckets of every dtype, large and small, on their way at once.
+TEST(GpuAllreduce, EveryDtypeAtOnce) {
+  const int dtypes[] = {RODA_UINT8, RODA_FLOAT16,  RODA_INT8,  RODA_FLOAT32,
+                        RODA_INT32, RODA_BFLOAT16, RODA_INT64, RODA_FLOAT64};
+  const auto filled = [](int value, int dtype, std::size_t count) {
+    std::vector<char> bytes(count * roda_dtype_size(dtype));
+    const auto fill = [&]<typename T>(T element) {
+      for (std::size_t i = 0; i < count; ++i) std::memcpy(&bytes[i * sizeof element], &element, sizeof element);
+    };
+    if (dtype == RODA_FLOAT16 || dtype == RODA_BFLOAT16) fill(half_bits(value, dtype));
+    if (dtype == RODA_UINT8 || dtype == RODA_INT8) fill(static_cast<std::int8_t>(value));
+    if (dtype == RODA_INT32) fill(static_cast<std::int32_t>(value));
+    if (dtype == RODA_INT64) fill(static_cast<std::int64_t>(value));
+    if (dtype == RODA_FLOAT32) fill(static_cast<float>(value));
+    if (dtype == RODA_FLOAT64) fill(static_cast<double>(value));
+    return bytes;
+  };
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::unique_ptr<GpuArray>> data;
+    std::vector<roda_handle> handles;
+    std::vector<std::vector<char>> sums;
+    for (const std::size_t most : {std::size_t{70'001}, std::size_t{10}}) {
+      for (const int dtype : dtypes) {
+        const std::size_t count = most > 10 && dtype == RODA_FLOAT32 ? large() : most;
+        const std::vector<char> own = filled(rank() + 1, dtype, count);
+        sums.push_back(filled(size() * (size() + 1) / 2, dtype, count));
+        data.push_back(std::make_unique<GpuArray>(own.data(), own.size()));
+        const std::string name = "kind" + std::to_string(handles.size());
+        handles.push_back(0);
+        const Shape shape{static_cast<std::int64_t>(count)};
+        const roda_op op = gpu_op(RODA_ALLREDUCE, name, shape, data.back()->data(), data.back()->data(), dtype);
+        const Outcome o = submit({op}, &handles.back());
+        ASSERT_EQ(o.code, RODA_OK) << o.message;
+      }
+    }
+    for (std::size_t t = handles.size(); t-- > 0;) {
+      const Outcome o = wait_on_stream(handles[t]);
+      ASSERT_EQ(o.code, RODA_OK) << o.message;
+      EXPECT_TRUE(data[t]->read<char>() == sums[t]) << t;
     }
   }
 }

@@ -197,6 +197,45 @@ TEST(GpuOverlap, CopiesRunBesideNcclsWork) {
   EXPECT_EQ(staged() - staged_before, ones.size() * sizeof(float)) << "each half of it down and up";
 }
 
+// A large tensor that is not there yet, and a small one behind it that is: the part inside the host of the small one's
+// bucket is put on the stream before the large one's has run at all, let alone its part between hosts.
+TEST(GpuOverlap, ABucketBeginsWhileTheOneAheadIsUnderWay) {
+  if (std::getenv("OVERLAP_TEST_COUNTS") != nullptr) GTEST_SKIP() << "on one host nothing is composed";
+  const std::vector<float> many(std::size_t{8} << 20, 1), few(1000, 1);
+  const GpuArray large(many.data(), many.size() * sizeof(float)), small(few.data(), few.size() * sizeof(float));
+  const std::vector<std::int64_t> large_shape{std::int64_t{8} << 20}, small_shape{1000};
+  roda_op large_op = gpu_op(RODA_ALLREDUCE, "large", large_shape, large.data(), large.data());
+  roda_op small_op = gpu_op(RODA_ALLREDUCE, "small", small_shape, small.data(), small.data());
+  for (const roda_op& op : {large_op, small_op}) ASSERT_EQ(run_gpu(op).code, RODA_OK);  // connects, and takes memory
+  small.read<float>();                                                                  // it has its value
+  roda_error error{};
+  error.struct_size = sizeof error;
+  ASSERT_EQ(gpu_device().stream_create(own_gpu(), &small_op.stream, &error), RODA_OK) << error.message;
+
+  const auto before = collectives().called;
+  Backward backward(own_stream(own_gpu()));
+  backward.put(0);
+  roda_handle handles[2];
+  ASSERT_EQ(submit({large_op}, &handles[0]).code, RODA_OK);
+  ASSERT_EQ(submit({small_op}, &handles[1]).code, RODA_OK);
+  Outcome outcome;
+  std::thread waits([&] { outcome = wait_on_stream(handles[1]); });
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  constexpr unsigned kBoth = 3 + 1;  // as many slices as go at once, and the only one
+  while (collectives().called - before < kBoth && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(collectives().called - before, kBoth);
+  backward.open(1);
+  waits.join();
+  ASSERT_EQ(outcome.code, RODA_OK) << outcome.message;
+  ASSERT_EQ(wait_on_stream(handles[0]).code, RODA_OK);
+  const float twice = static_cast<float>(size()) * static_cast<float>(size());
+  EXPECT_EQ(large.read<float>(), std::vector<float>(many.size(), twice));
+  EXPECT_EQ(small.read<float>(), std::vector<float>(few.size(), twice));
+  gpu_device().stream_destroy(small_op.stream);
+}
+
 // The program gives up a result while its stream has not come to it yet.
 TEST(GpuOverlap, ResultsGoInTheOrderOfTheProgramsStream) {
   if (std::getenv("OVERLAP_TEST_COUNTS") == nullptr) GTEST_SKIP() << "results that networks reach are freed at once";
