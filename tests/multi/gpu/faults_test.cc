@@ -32,7 +32,7 @@ void fail_kernels(int result) {
   reinterpret_cast<void (*)(int)>(dlsym(driver, "roda_cuda_double_set_error"))(result);
 }
 
-// Rounds of a bucket until something goes wrong.
+// Rounds of two buckets, of a kind each, until something goes wrong.
 Outcome run_until_it_fails(int rounds) {
   constexpr std::size_t kTensors = 6;
   const Shape shape{40000};
@@ -43,9 +43,10 @@ Outcome run_until_it_fails(int rounds) {
     std::vector<roda_op> ops;
     for (std::size_t t = 0; t < kTensors; ++t) names.push_back("fault" + std::to_string(t));
     for (std::size_t t = 0; t < kTensors; ++t) {
-      const std::vector<float> values(40000, 1);
+      const std::vector<float> values(40000, 0);
       data.push_back(std::make_unique<GpuArray>(values.data(), values.size() * sizeof(float)));
-      ops.push_back(gpu_op(RODA_ALLREDUCE, names[t], shape, data[t]->data(), data[t]->data()));
+      const int dtype = t % 2 == 0 ? RODA_FLOAT32 : RODA_INT32;
+      ops.push_back(gpu_op(RODA_ALLREDUCE, names[t], shape, data[t]->data(), data[t]->data(), dtype));
     }
     roda_handle handle = 0;
     o = submit(ops, &handle);
