@@ -197,29 +197,51 @@ TEST(GpuOverlap, CopiesRunBesideNcclsWork) {
   EXPECT_EQ(staged() - staged_before, ones.size() * sizeof(float)) << "each half of it down and up";
 }
 
-// A large tensor that is not there yet, and a small one behind it that is: the part inside the host of the small one's
-// bucket is put on the stream before the large one's has run at all, let alone its part between hosts.
-TEST(GpuOverlap, ABucketBeginsWhileTheOneAheadIsUnderWay) {
-  if (std::getenv("OVERLAP_TEST_COUNTS") != nullptr) GTEST_SKIP() << "on one host nothing is composed";
-  const std::vector<float> many(std::size_t{8} << 20, 1), few(1000, 1);
-  const GpuArray large(many.data(), many.size() * sizeof(float)), small(few.data(), few.size() * sizeof(float));
-  const std::vector<std::int64_t> large_shape{std::int64_t{8} << 20}, small_shape{1000};
-  roda_op large_op = gpu_op(RODA_ALLREDUCE, "large", large_shape, large.data(), large.data());
-  roda_op small_op = gpu_op(RODA_ALLREDUCE, "small", small_shape, small.data(), small.data());
-  for (const roda_op& op : {large_op, small_op}) ASSERT_EQ(run_gpu(op).code, RODA_OK);  // connects, and takes memory
-  small.read<float>();                                                                  // it has its value
-  roda_error error{};
-  error.struct_size = sizeof error;
-  ASSERT_EQ(gpu_device().stream_create(own_gpu(), &small_op.stream, &error), RODA_OK) << error.message;
+// Two tensors of one kind that travel in a bucket each, the small one's values from a stream of its own.
+class LargeAndSmall : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("OVERLAP_TEST_COUNTS") != nullptr) GTEST_SKIP() << "on one host nothing is composed";
+    for (const roda_op& op : {large_op_, small_op_}) ASSERT_EQ(run_gpu(op).code, RODA_OK);  // connects, takes memory
+    small_.read<float>();                                                                   // it has its value
+    ASSERT_EQ(gpu_device().stream_create(own_gpu(), &small_op_.stream, nullptr), RODA_OK);
+  }
+  void TearDown() override {
+    if (!IsSkipped()) gpu_device().stream_destroy(small_op_.stream);
+  }
+  void submit_both() {
+    ASSERT_EQ(submit({large_op_}, &handles_[0]).code, RODA_OK);
+    ASSERT_EQ(submit({small_op_}, &handles_[1]).code, RODA_OK);
+    waits_ = std::thread([this] { waited_ = wait_on_stream(handles_[1]); });
+  }
+  void expect_large() {
+    ASSERT_EQ(wait_on_stream(handles_[0]).code, RODA_OK);
+    EXPECT_EQ(large_.read<float>(), std::vector<float>(many_.size(), sum()));
+  }
+  void expect_small() {
+    waits_.join();
+    ASSERT_EQ(waited_.code, RODA_OK) << waited_.message;
+    EXPECT_EQ(small_.read<float>(), std::vector<float>(few_.size(), sum()));
+  }
+  static float sum() { return static_cast<float>(size()) * static_cast<float>(size()); }
 
+  const std::vector<float> many_ = std::vector<float>(std::size_t{8} << 20, 1), few_ = std::vector<float>(1000, 1);
+  const std::vector<std::int64_t> large_shape_{std::int64_t{8} << 20}, small_shape_{1000};
+  const GpuArray large_{many_.data(), many_.size() * sizeof(float)}, small_{few_.data(), few_.size() * sizeof(float)};
+  const roda_op large_op_ = gpu_op(RODA_ALLREDUCE, "large", large_shape_, large_.data(), large_.data());
+  roda_op small_op_ = gpu_op(RODA_ALLREDUCE, "small", small_shape_, small_.data(), small_.data());
+  roda_handle handles_[2] = {};
+  std::thread waits_;
+  Outcome waited_;
+};
+
+// The large one is not there yet: the part inside the host of the small one's bucket is put on the stream before the
+// large one's has run at all, let alone its part between hosts.
+TEST_F(LargeAndSmall, ABucketBeginsWhileTheOneAheadIsUnderWay) {
   const auto before = collectives().called;
-  Backward backward(own_stream(own_gpu()));
+  Backward backward(large_op_.stream);
   backward.put(0);
-  roda_handle handles[2];
-  ASSERT_EQ(submit({large_op}, &handles[0]).code, RODA_OK);
-  ASSERT_EQ(submit({small_op}, &handles[1]).code, RODA_OK);
-  Outcome outcome;
-  std::thread waits([&] { outcome = wait_on_stream(handles[1]); });
+  submit_both();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   constexpr unsigned kBoth = 3 + 1;  // as many slices as go at once, and the only one
   while (collectives().called - before < kBoth && std::chrono::steady_clock::now() < deadline) {
@@ -227,13 +249,17 @@ TEST(GpuOverlap, ABucketBeginsWhileTheOneAheadIsUnderWay) {
   }
   EXPECT_EQ(collectives().called - before, kBoth);
   backward.open(1);
-  waits.join();
-  ASSERT_EQ(outcome.code, RODA_OK) << outcome.message;
-  ASSERT_EQ(wait_on_stream(handles[0]).code, RODA_OK);
-  const float twice = static_cast<float>(size()) * static_cast<float>(size());
-  EXPECT_EQ(large.read<float>(), std::vector<float>(many.size(), twice));
-  EXPECT_EQ(small.read<float>(), std::vector<float>(few.size(), twice));
-  gpu_device().stream_destroy(small_op.stream);
+  expect_small();
+  expect_large();
+}
+
+TEST_F(LargeAndSmall, ABucketThatHasNoValuesHoldsUpNobody) {
+  Backward backward(small_op_.stream);
+  backward.put(0);
+  submit_both();
+  expect_large();
+  backward.open(1);
+  expect_small();
 }
 
 // The program gives up a result while its stream has not come to it yet.
