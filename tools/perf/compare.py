@@ -121,7 +121,7 @@ class Gloo:
     def run(self, ranks, sizes):
         """Return one row per size."""
         with tempfile.TemporaryDirectory() as store:
-            shared = os.environ | {"PEER_SIZE": str(ranks), "PEER_STORE": store}
+            shared = {"PEER_SIZE": str(ranks), "PEER_STORE": store}
             command = [str(self.program), f"--sizes={','.join(map(str, sizes))}"]
             if self.network is not None:
                 start = ["sh", "-c", 'PEER_RANK=$HOROVOD_RANK exec "$@"', "sh", *command]
@@ -129,7 +129,7 @@ class Gloo:
                                     shared | {"PEER_INTERFACE": WIRE})
             processes = [
                 subprocess.Popen(  # noqa: S603 (our own program)
-                    command, env=shared | {"PEER_RANK": str(rank)}, stdin=subprocess.DEVNULL,
+                    command, env=os.environ | shared | {"PEER_RANK": str(rank)}, stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE, text=True,
                 )
                 for rank in range(ranks)
