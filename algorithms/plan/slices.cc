@@ -32,6 +32,12 @@ Slices stage_slices(const SliceSizes& sizes, Collective collective, std::uint32_
   return {is_cut ? sizes.slice_bytes : 0, width, sizes.segment_bytes};
 }
 
+// While one rank's share is on the network, what the ranks of a host exchange should stay in their caches.
+std::size_t level_slice(const SliceSizes& sizes, std::int64_t shares) {
+  if (shares <= 1) return sizes.level_bytes;
+  return std::min(sizes.level_bytes, static_cast<std::size_t>(shares) * sizes.share_bytes);
+}
+
 // StageArgs::stage, of which there are kMostStages, tells slice and stage apart. The same on every rank, whatever
 // groups it is in.
 std::uint32_t level_slices_in_flight(std::int32_t stages) {

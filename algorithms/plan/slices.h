@@ -19,6 +19,7 @@ struct SliceSizes {
   std::size_t block_bytes = 256 << 10;       // staging block per rank (one-sided schedules)
   std::size_t get_bytes = 256 << 10;         // longest transport get or put
   std::size_t level_bytes = 2 << 20;         // slice of composed schedules: levels work on different slices at a time
+  std::size_t share_bytes = 512 << 10;       // but no longer than this for each share of an allreduce
   std::size_t device_level_bytes = 8 << 20;  // on a device: its collectives cost more to begin and less to move
 };
 
@@ -34,6 +35,9 @@ struct Slices {
 
 // Of one stage. `needs`: its algorithm's schedule::Needs.
 Slices stage_slices(const SliceSizes& sizes, schedule::Collective collective, std::uint32_t needs);
+
+// In host memory a composition's slice, which its levels share out into so many parts; 1 where they don't.
+std::size_t level_slice(const SliceSizes& sizes, std::int64_t shares);
 
 // How many slices of a composition of so many stages are under way.
 std::uint32_t level_slices_in_flight(std::int32_t stages);

@@ -230,8 +230,10 @@ class PlanBinding {
     const bool is_staged = plan_->staged && plan_->is_composed() && !is_direct;
     const bool is_on_device = !queue_.is_host() && !is_staged;
     const execute::ExecuteOptions& sizes = set_->options().execute;
+    const bool is_shared_out = route_->schedule->collective == schedule::Collective::kAllreduce;
+    const std::size_t on_host = plan::level_slice(sizes, is_shared_out ? route_->schedule->chunks : 1);
     return execute::make_composed_stage(plan_->text, route_->schedule, route_->pools,
-                                        {.slice_bytes = is_on_device ? sizes.device_level_bytes : sizes.level_bytes,
+                                        {.slice_bytes = is_on_device ? sizes.device_level_bytes : on_host,
                                          .launches = kLaunchesInFlight,
                                          .data = is_on_device ? data : std::vector<execute::StepData>(),
                                          .turns = takes_turns_ ? set_->options().turns : nullptr,

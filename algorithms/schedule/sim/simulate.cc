@@ -251,13 +251,25 @@ class Simulation {
   std::optional<std::string> failure_;
 };
 
+// Into which an allreduce's levels cut what they work on.
+std::int64_t shares_of(const Scenario& scenario) {
+  std::int64_t shares = 1;
+  for (const plan::Stage& stage : scenario.plan.stages) {
+    const bool scatters = stage.collective == Collective::kReduceScatter;
+    const bool is_of_one = scenario.plan.collective == Collective::kAllreduce;
+    if (scatters && is_of_one) shares *= scenario.grid.smallest(stage.axis);
+  }
+  return shares;
+}
+
 }  // namespace
 
 Options executed(const Scenario& scenario, Options how) {
   plan::Cut cut;
   if (scenario.schedules.empty()) {
     plan::SliceSizes sizes;
-    if (has_native(scenario.plan)) sizes.level_bytes = sizes.device_level_bytes;
+    sizes.level_bytes =
+        has_native(scenario.plan) ? sizes.device_level_bytes : plan::level_slice(sizes, shares_of(scenario));
     cut = plan::cut_of(scenario.plan, sizes);
   } else {
     const schedule::Schedule& first = scenario.schedules.front();

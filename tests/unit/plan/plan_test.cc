@@ -253,6 +253,13 @@ TEST(Slices, AreCutOnceMoreByStages) {
   EXPECT_EQ(cut.stages[2].in_flight, kBlocksPerSlot);
 }
 
+TEST(Slices, AreShorterWhereFewShareThem) {
+  const SliceSizes sizes;
+  EXPECT_EQ(level_slice(sizes, 1), sizes.level_bytes);
+  EXPECT_EQ(level_slice(sizes, 2), 2 * sizes.share_bytes);
+  EXPECT_EQ(level_slice(sizes, 16), sizes.level_bytes);
+}
+
 TEST(Slices, OfManyStagesFewAreUnderWay) {
   EXPECT_EQ(level_slices_in_flight(1), 3u);
   EXPECT_EQ(level_slices_in_flight(7), 2u);
