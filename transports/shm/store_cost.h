@@ -13,7 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "plugins/base/coarse_clock.h"
