@@ -1,7 +1,6 @@
 // The one handler that JAX's collectives are lowered to: a call is a group of operations, described by attributes. It
 // waits a moment for a small one, and returns with a future otherwise, which the engine's thread for continuations
 // completes.
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -29,7 +29,7 @@ class StoreCost {
   // The blocks are in the segments: written by this rank (it is `peer`), or by that peer.
   void attach(int peer, ProbeBlock* block) { peers_[static_cast<std::size_t>(peer)].block = block; }
 
-  // The time of a plain copy to what the peer has read, in percent of storing it past the cache: the median of the
+  // The time of a plain copy to what another rank has read, in percent of storing it past the cache: the median of the
   // last three looks; 0 before the first. A few nanoseconds, and some microseconds every 10 ms.
   std::uint32_t percent(int peer) {
     Peer& of = peers_[static_cast<std::size_t>(peer)];
@@ -70,8 +70,9 @@ class StoreCost {
       waits_ = false;
       if (sdk::now_ns() - read_ns < kFreshNs) measure(own, peers_[static_cast<std::size_t>(reader_of(turn_))]);
     }
-    if (CoarseClock::now() - begun_ < kPause || peers_.size() < 2) return;
-    begun_ = CoarseClock::now();
+    const auto now = CoarseClock::now();
+    if (now - begun_ < kPause) return;
+    begun_ = now;
     auto next = static_cast<std::uint64_t>(reader_of(turn_) + 1) % peers_.size();
     if (static_cast<int>(next) == self_) next = (next + 1) % peers_.size();
     for (auto& half : own.halves) cpu::copy(half, kSource, sizeof half);

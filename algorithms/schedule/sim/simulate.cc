@@ -254,10 +254,9 @@ class Simulation {
 // Into which an allreduce's levels cut what they work on.
 std::int64_t shares_of(const Scenario& scenario) {
   std::int64_t shares = 1;
+  if (scenario.plan.collective != Collective::kAllreduce) return shares;
   for (const plan::Stage& stage : scenario.plan.stages) {
-    const bool scatters = stage.collective == Collective::kReduceScatter;
-    const bool is_of_one = scenario.plan.collective == Collective::kAllreduce;
-    if (scatters && is_of_one) shares *= scenario.grid.smallest(stage.axis);
+    if (stage.collective == Collective::kReduceScatter) shares *= scenario.grid.smallest(stage.axis);
   }
   return shares;
 }
