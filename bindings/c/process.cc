@@ -32,11 +32,11 @@ Status Process::init(const Members& members, std::vector<std::vector<std::int32_
   return {};
 }
 
-void Process::shutdown() {
+void Process::shutdown(const std::string& how) {
   if (is_forked_child()) return;
   const MutexLock lock(mutex_);
   if (running() == nullptr) return;
-  owned_->shutdown();
+  owned_->shutdown(how);
   running_.store(nullptr, std::memory_order_release);
 }
 

@@ -22,7 +22,7 @@ class Process {
 
   // `generation`: 0 for one more than the last time.
   Status init(const Members& members, std::vector<std::vector<std::int32_t>> sets, std::uint64_t generation);
-  void shutdown();
+  void shutdown(const std::string& how);
 
   // Null before init and after shutdown.
   engine::Engine* running() const { return running_.load(std::memory_order_acquire); }

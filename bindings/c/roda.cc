@@ -68,7 +68,24 @@ int32_t roda_init(const roda_init_options* options, roda_error* error) {
   return Process::get().init(members, std::move(sets), generation).to(error);
 }
 
-void roda_shutdown(void) { Process::get().shutdown(); }
+void roda_shutdown(void) { roda_shutdown_because("called hvd.shutdown()"); }
+void roda_shutdown_because(const char* how) { Process::get().shutdown(how); }
+
+void roda_abort(const char* how) {
+  Engine* engine = nullptr;
+  if (Process::get().engine(&engine).ok()) engine->abort(how);
+}
+
+int32_t roda_end_cause(roda_error* error) {
+  const Engine* engine = roda::is_forked_child() ? nullptr : Process::get().latest();
+  return engine == nullptr ? RODA_OK : engine->end_cause().to(error);
+}
+
+int32_t roda_await_process_end(int32_t rank, int64_t microseconds) {
+  const Engine* engine = roda::is_forked_child() ? nullptr : Process::get().latest();
+  const auto ended = engine == nullptr ? std::optional(true) : engine->await_process_end(rank, microseconds);
+  return ended.has_value() ? (*ended ? 1 : 0) : RODA_ERR_UNAVAILABLE;
+}
 int32_t roda_is_initialized(void) { return Process::get().running() != nullptr ? 1 : 0; }
 
 int32_t roda_rank(void) {

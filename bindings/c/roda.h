@@ -39,6 +39,27 @@ typedef struct roda_init_options {
 RODA_API int32_t roda_init(const roda_init_options* options, roda_error* error);
 /* Stops the engine on every rank of the job: pending operations end with an error. Blocks; init may follow again. */
 RODA_API void roda_shutdown(void);
+/* The same, and what ranks that still wait are told of it, behind this rank's number: "called hvd.shutdown()", "ended
+ * with status 3". UTF-8, cut after 700 bytes. */
+RODA_API void roda_shutdown_because(const char* how);
+
+/* --- the end of a program that can't go on ------------------------------------------------------------------------ */
+
+/* Ends the job on every rank at once, because this process is about to end for an error: all operations end with
+ * "Rank 1 (host) " and `how`: "ended with ValueError: bad label 17 (train.py:57)"; UTF-8, cut after 700 bytes. The
+ * first cause of a job stays. Blocks until this rank's engine has ended, HOROVOD_ABORT_TIMEOUT_SECONDS at most;
+ * roda_shutdown may follow. Nothing where no engine runs. */
+RODA_API void roda_abort(const char* how);
+/* What ended this process's engine, or will: its code, and in `error` the text that operations end with and the rank it
+ * came from. RODA_OK: nothing did. Until the next init. */
+RODA_API int32_t roda_end_cause(roda_error* error);
+/* Waits until the process of another rank of this host is gone, for so many microseconds at most: 1 gone, 0 not yet,
+ * RODA_ERR_UNAVAILABLE: it runs on another host. For those that end for another's error, and should not be seen to end
+ * first. */
+RODA_API int32_t roda_await_process_end(int32_t rank, int64_t microseconds);
+/* 1 when this thread has ever submitted an operation. */
+RODA_API int32_t roda_thread_has_submitted(void);
+
 RODA_API int32_t roda_is_initialized(void);
 /* Who started this process as a part of a job, as the environment says: "horovodrun" (or whoever sets its variables),
  * "torchrun", "srun", ...; "" when nobody did. To be given back by roda_free_text. */

@@ -235,8 +235,12 @@ void name_group(std::vector<Operation>* operations) {
   for (Operation& op : *operations) op.request.group = group;
 }
 
+thread_local bool thread_has_submitted = false;
+
 }  // namespace
 }  // namespace roda
+
+int32_t roda_thread_has_submitted(void) { return roda::thread_has_submitted ? 1 : 0; }
 
 int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error) {
   using namespace roda;
@@ -253,6 +257,7 @@ int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda
   if (status.ok()) status = note_producers(*engine, ops, &state->operations);
   if (status.ok()) status = check_places(*engine, ops, state->operations);
   if (status.ok()) status = engine->submit(state, (ops[0].flags & RODA_OP_WILL_WAIT) != 0);
+  thread_has_submitted = true;
   if (status.ok()) return RODA_OK;
   engine->handles().release(*handle);
   *handle = 0;

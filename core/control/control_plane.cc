@@ -1,10 +1,12 @@
 #include "core/control/control_plane.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "algorithms/topology/host_tree.h"
@@ -311,6 +313,15 @@ Status ControlPlane::set_timer() {
   if (timerfd_settime(timer_.get(), 0, &when, nullptr) != 0) return Status::of_errno("timerfd_settime");
   timer_due_ = due;
   return {};
+}
+
+std::optional<bool> ControlPlane::await_process_end(std::int32_t rank, std::int64_t limit_us) const {
+  for (int local = 0; local < segment_->size(); ++local) {
+    if (segment_->world_rank(local) != rank || local == segment_->local_rank()) continue;
+    pollfd ends{segment_->process_fd(local), POLLIN, 0};
+    return ::poll(&ends, 1, static_cast<int>(std::min<std::int64_t>(limit_us / 1000, INT_MAX))) > 0;
+  }
+  return std::nullopt;
 }
 
 void ControlPlane::depart() {

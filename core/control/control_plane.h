@@ -6,13 +6,15 @@
 // leader of the first rank's host orders, and every record travels down the tree again, to be appended to the log of
 // each host. So what a leader sends and receives for one announcement of all ranks grows with the tree's fan-out alone.
 //
-// Threads: the holder of the baton, except abort(), is_aborted() and traffic(): any thread.
+// Threads: the holder of the baton, except abort(), is_aborted(), await_process_end() and traffic(): any
+// thread.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,6 +88,9 @@ class ControlPlane {
   void abort(const Status& cause) { segment_->abort(cause); }
   bool is_aborted() const { return segment_->is_aborted(); }
   Status abort_cause() const { return segment_->abort_cause(); }
+
+  // Waits until the process of another rank of this host is gone; see Engine::await_process_end. Any thread.
+  std::optional<bool> await_process_end(std::int32_t rank, std::int64_t limit_us) const;
 
   // This rank leaves in an orderly way: its end is no failure any more.
   void depart();

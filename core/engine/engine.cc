@@ -14,6 +14,12 @@ constexpr std::uint32_t kPausesForHolder = 64;
 
 constexpr const char* kRankMark = "{rank}";  // in a timeline's name: every rank writes a file of its own
 
+// A cause has to leave room in an error's text for what stands before and behind it.
+std::string cut(const std::string& how) {
+  constexpr std::size_t kMost = 700;
+  return how.size() <= kMost ? how : how.substr(0, kMost) + "...";
+}
+
 negotiate::Settings settings_of(const Parts& parts) {
   return {.size = parts.topology.size(),
           .cache_capacity = parts.knobs.cache_capacity,
@@ -271,8 +277,22 @@ int Engine::stop_timeline() {
   return 1;
 }
 
-void Engine::shutdown() {
-  submissions_.ask_for_shutdown();
+void Engine::abort(const std::string& how) {
+  const auto& where = parts_.topology.host_of(parts_.rank).name;
+  parts_.control->abort({RODA_ERR_ABORTED, roda::format("Rank {} ({}) {}", parts_.rank, where, cut(how)), parts_.rank});
+  wake_holder();
+  const auto limit = std::chrono::duration<double>(parts_.knobs.abort_timeout_seconds);
+  drive_until([this] { return stopped_.load(std::memory_order_acquire); },
+              std::chrono::duration_cast<std::chrono::microseconds>(limit).count());
+}
+
+std::optional<bool> Engine::await_process_end(std::int32_t rank, std::int64_t limit_us) const {
+  if (rank < 0 || rank >= parts_.topology.size()) return true;
+  return parts_.control->await_process_end(rank, limit_us);
+}
+
+void Engine::shutdown(const std::string& how) {
+  submissions_.ask_for_shutdown(cut(how));
   wake_holder();
   drive_until([this] { return stopped_.load(std::memory_order_acquire); });
   bells_.wake_engine();
@@ -383,12 +403,14 @@ void Engine::set_removed(std::int32_t id) {
   end_operations(pending, Status::aborted("Process set has been removed"));
 }
 
-void Engine::shutdown(std::int32_t rank) {
+void Engine::shutdown(std::int32_t rank, const std::string& how) {
   news_for_others_ = true;
   ending_.is_asked = true;
-  const Status status = Status::unknown(
-      "Horovod has been shut down. The cause: rank " + std::to_string(rank) +
-      " called hvd.shutdown() or ended, so operations that not every rank had submitted by then can't be done.");
+  const Status status(RODA_ERR_UNKNOWN,
+                      roda::format("Horovod has been shut down. The cause: rank {} {}, so operations that not every "
+                                   "rank had submitted by then can't be done.",
+                                   rank, how),
+                      rank);
   end_operations(submissions_.close(status), status);
 }
 

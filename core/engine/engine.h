@@ -119,8 +119,17 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   int start_timeline(const std::string& path, bool mark_cycles);
   int stop_timeline();
 
-  // Ends the engine on every rank; blocks until this one has ended. Idempotent.
-  void shutdown();
+  // Ends the engine on every rank; blocks until this one has ended. Idempotent. `how` this rank came to it is told to
+  // those that still wait: "called hvd.shutdown()".
+  void shutdown(const std::string& how);
+  // Ends the job on every rank for the cause that this one's program can't go on: "ended with ValueError: ...". Blocks
+  // until this rank's engine has ended, or HOROVOD_ABORT_TIMEOUT_SECONDS are over; shutdown() still follows.
+  void abort(const std::string& how);
+  // What ended the engine, or will end it; OK while nothing does.
+  Status end_cause() const { return submissions_.closed(); }
+  // Waits until the process of another rank is gone, for so many microseconds at most. Null: it runs on another host,
+  // and nobody here sees its end.
+  std::optional<bool> await_process_end(std::int32_t rank, std::int64_t limit_us) const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -137,7 +146,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void join_done(std::int32_t set, std::int32_t last_rank) override RODA_REQUIRES(baton_);
   void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override RODA_REQUIRES(baton_);
   void set_removed(std::int32_t id) override RODA_REQUIRES(baton_);
-  void shutdown(std::int32_t rank) override RODA_REQUIRES(baton_);
+  void shutdown(std::int32_t rank, const std::string& how) override RODA_REQUIRES(baton_);
   void all_drained() override RODA_REQUIRES(baton_);
   void roll_called() override RODA_REQUIRES(baton_) {
     news_for_others_ = true;

@@ -179,7 +179,7 @@ bool Engine::announce() {
   for (const std::int32_t id : news_.sets_to_remove) announcer_.record().plain(wire::Item::kRemoveSet, id);
   for (Loan* loan : news_.loans) loan->end(launcher_.lend(loan->set, loan->bytes, &loan->memory));
   if (!news_.loans.empty()) baton_.pulse();
-  if (news_.shutdown && !ending_.is_asked) announcer_.record().plain(wire::Item::kShutdown, 0);
+  if (!news_.shutdown.empty() && !ending_.is_asked) announcer_.record().shutdown(news_.shutdown);
   for (Operation* op : news_.operations) {
     const negotiate::Request& r = op->request;
     op->recorded = recorder_.submitted({r.name, r.collective, r.dtype, r.set, op->bytes(), op->submitted});
@@ -377,7 +377,13 @@ void Engine::doubt() {
 void Engine::fail(const Status& cause) {
   if (!ending_.cause.ok()) return;
   ending_.cause = Status(cause.code(), "Horovod has been shut down. The cause: " + cause.message(), cause.rank());
-  RODA_LOG(error, "{}", ending_.cause.message());
+  // The program of a rank that can't go on has said why, and the others' errors quote it.
+  const bool is_told = cause.code() == RODA_ERR_ABORTED && cause.rank() >= 0;
+  if (is_told) {
+    RODA_LOG(info, "{}", ending_.cause.message());
+  } else {
+    RODA_LOG(error, "{}", ending_.cause.message());
+  }
   static_cast<void>(submissions_.close(ending_.cause));
   if (const std::string& folder = parts_.knobs.flight_folder; !folder.empty()) {
     if (const Status s = observe::dump_flight(parts_.control->rooms(), folder, cause); !s.ok()) {

@@ -162,7 +162,7 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
         set.pending.clear();
         set.groups = Groups();
       }
-      outcome->shutdown(rank);
+      outcome->shutdown(rank, wire::read_text(item));
       return {};
     case Item::kPart: {
       std::vector<std::byte> bytes;

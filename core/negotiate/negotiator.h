@@ -68,7 +68,8 @@ class Outcome {
   virtual void join_done(std::int32_t set, std::int32_t last_rank) = 0;
   virtual void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) = 0;
   virtual void set_removed(std::int32_t id) = 0;
-  virtual void shutdown(std::int32_t rank) = 0;
+  // `how` the rank came to it.
+  virtual void shutdown(std::int32_t rank, const std::string& how) = 0;
   // Every rank has said kDrained: memory may be torn down.
   virtual void all_drained() = 0;
   // A rank wants to know who is there; one that is.

@@ -135,9 +135,9 @@ Status Submissions::add_loan(Loan* loan) {
   return {};
 }
 
-void Submissions::ask_for_shutdown() {
+void Submissions::ask_for_shutdown(const std::string& how) {
   const MutexLock lock(mutex_);
-  news_.shutdown = true;
+  news_.shutdown = how;
   to_end_since_ = std::min(to_end_since_, CoarseClock::now());
   has_news_.store(true, std::memory_order_seq_cst);
 }
@@ -191,7 +191,7 @@ void Submissions::take(News* news) {
   news->sets_to_remove.clear();
   news->loans.clear();
   news->awaited.clear();
-  news->shutdown = false;
+  news->shutdown.clear();
   const MutexLock lock(mutex_);
   has_news_.store(false, std::memory_order_relaxed);
   std::swap(*news, news_);

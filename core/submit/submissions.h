@@ -67,7 +67,7 @@ class Submissions {
   bool await(const HandleState& handle);
   // Its end comes, whatever happens.
   Status add_loan(Loan* loan);
-  void ask_for_shutdown();
+  void ask_for_shutdown(const std::string& how);
   bool is_to_end() const;  // shutdown was asked for here
   Continuations& continuations() { return continuations_; }
   Producers& producers() { return producers_; }
@@ -88,7 +88,7 @@ class Submissions {
     std::vector<std::int32_t> sets_to_remove;
     std::vector<Loan*> loans;
     std::vector<TensorKind> awaited;
-    bool shutdown = false;
+    std::string shutdown;  // how this rank came to it; empty: it did not ask
   };
   void take(News* news);
   Operation* find(std::int32_t set, std::string_view name) const;
@@ -101,6 +101,11 @@ class Submissions {
   void end_all(const Status& status);
   // Nothing can be asked for any more; the first reason stays. What was asked for and not launched is returned.
   std::vector<Operation*> close(const Status& reason);
+  // That reason; OK before. Any thread.
+  Status closed() const {
+    const MutexLock lock(mutex_);
+    return closed_;
+  }
   void set_opened(std::int32_t id, const std::vector<std::int32_t>& ranks);
   // Operations of the set that were not launched are returned.
   std::vector<Operation*> set_closed(std::int32_t id);

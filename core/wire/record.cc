@@ -196,6 +196,10 @@ Status read_number(const ItemView& item, std::uint64_t* value) {
   return {};
 }
 
+std::string read_text(const ItemView& item) {
+  return {reinterpret_cast<const char*>(item.payload.data()), item.payload.size()};
+}
+
 Status read_tuning(const ItemView& item, negotiate::Tuning* tuning) {
   TuningHead head;
   if (item.payload.size() < sizeof head) return malformed("a cut tuning");

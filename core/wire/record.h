@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/negotiate/request.h"
@@ -36,7 +38,7 @@ enum class Item : std::uint16_t {
   kFinished = 3,   // u64: launches of `set` that the speaker completed
   kAddSet = 4,     // i32 ranks[], sorted
   kRemoveSet = 5,  // of `set`
-  kShutdown = 6,
+  kShutdown = 6,   // text: how the speaker came to it, "called hvd.shutdown()"
   kDrained = 7,    // the speaker has nothing in flight any more and has seen the shutdown
   kFlush = 8,      // u64: the hold window of tensors that were ready before this count of `set` is over
   kClose = 9,      // u64: of tensors on devices of that kind (kind_of; 0: all) in `set` no more come for now
@@ -66,9 +68,8 @@ class RecordWriter {
   void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush, kClose
   void add_set(std::span<const std::int32_t> ranks) { item(Item::kAddSet, 0, std::as_bytes(ranks)); }
   void tuning(const negotiate::Tuning& tuning);
-  void plain(Item kind, std::int32_t set) {
-    item(kind, set, {});
-  }  // kRemoveSet, kShutdown, kDrained, kRollCall, kPresent
+  void shutdown(std::string_view how) { item(Item::kShutdown, 0, std::as_bytes(std::span(how))); }
+  void plain(Item kind, std::int32_t set) { item(kind, set, {}); }  // kRemoveSet, kDrained, kRollCall, kPresent
   // Valid until the next begin().
   std::span<const std::byte> end();
   std::size_t size() const { return buffer_.size(); }
@@ -110,6 +111,7 @@ Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request*
 Status read_number(const ItemView& item, std::uint64_t* value);
 Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks);
 Status read_tuning(const ItemView& item, negotiate::Tuning* tuning);
+std::string read_text(const ItemView& item);  // kShutdown
 struct Bits {
   std::uint32_t first_word = 0;
   std::span<const std::uint64_t> words;

@@ -54,7 +54,9 @@ class Listener final : public negotiate::Outcome {
     for (Combiner& combiner : combiners_) combiner.set_removed(id);
     say(id);
   }
-  void shutdown(std::int32_t rank) override { say(rank); }
+  void shutdown(std::int32_t rank, const std::string& how) override {
+    say(rank + static_cast<std::int32_t>(how.size()));
+  }
   void all_drained() override { say(1); }
 
   const std::string& said() const { return said_; }

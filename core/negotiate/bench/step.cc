@@ -30,7 +30,7 @@ struct Count final : Outcome {
   void join_done(std::int32_t, std::int32_t) override {}
   void set_added(std::int32_t, const std::vector<std::int32_t>&) override {}
   void set_removed(std::int32_t) override {}
-  void shutdown(std::int32_t) override {}
+  void shutdown(std::int32_t, const std::string&) override {}
   void all_drained() override {}
   int launched = 0;
   std::uint64_t last = 0;

@@ -106,6 +106,59 @@ TEST(Life, ShutdownEndsWhatIsPending) {
   expect_no_engine();
 }
 
+// A rank whose program can't go on ends what the others wait for, and they learn why; the job can form again.
+TEST(Life, AnAbortEndsWhatIsPendingWithItsCause) {
+  init();
+  const std::int32_t last = size() - 1;
+  roda_error error{};
+  if (rank() == last) {
+    EXPECT_EQ(roda_end_cause(&error), RODA_OK) << error.message;
+  }
+  const std::string cause = "Rank " + std::to_string(last) + " (";
+  const std::string how = ") ended with ValueError: bad label (train.py:5)";
+  std::vector<float> data(8, 1);
+  const Shape shape{8};
+  if (rank() == last) {
+    roda_abort(how.substr(2).c_str());
+  } else {
+    const Outcome o = run(make_op(RODA_ALLREDUCE, "never", shape, data.data(), data.data()));
+    EXPECT_EQ(o.code, RODA_ERR_ABORTED);
+    EXPECT_EQ(o.message.find("Horovod has been shut down. The cause: " + cause), 0u) << o.message;
+    EXPECT_NE(o.message.find(how), std::string::npos) << o.message;
+  }
+  EXPECT_EQ(roda_end_cause(&error), RODA_ERR_ABORTED);
+  EXPECT_EQ(error.rank, last);
+  EXPECT_NE(std::string(error.message).find(how), std::string::npos) << error.message;
+  roda_shutdown();
+  roda_abort("is not asked any more");
+  init();
+  work("again");
+  roda_shutdown();
+}
+
+// Longer than any error's text.
+TEST(Life, ACauseOfAnyLengthIsCut) {
+  init();
+  if (rank() == 0) roda_abort(std::string(100'000, 'x').c_str());
+  std::vector<float> data(8, 1);
+  const Shape shape{8};
+  const Outcome o = run(make_op(RODA_ALLREDUCE, "never", shape, data.data(), data.data()));
+  EXPECT_EQ(o.code, RODA_ERR_ABORTED);
+  EXPECT_TRUE(o.message.ends_with("xxx...")) << o.message;
+  roda_shutdown();
+}
+
+TEST(Life, TheEndOfAPeersProcessCanBeAwaited) {
+  init();
+  EXPECT_EQ(roda_await_process_end(size(), 0), 1) << "there is no such rank";
+  if (size() > 1) {
+    const std::int32_t other = (rank() + 1) % size();
+    EXPECT_EQ(roda_await_process_end(other, 1000), 0);
+  }
+  work("after that");
+  roda_shutdown();
+}
+
 // A handle of the engine that was shut down can still be asked.
 TEST(Life, HandlesOutliveTheEngine) {
   init();

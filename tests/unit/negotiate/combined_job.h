@@ -245,7 +245,7 @@ class CombinedJob {
     void join_done(std::int32_t set, std::int32_t last) override { diary_.join_done(set, last); }
     void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override { diary_.set_added(id, ranks); }
     void set_removed(std::int32_t id) override { diary_.set_removed(id); }
-    void shutdown(std::int32_t rank) override { diary_.shutdown(rank); }
+    void shutdown(std::int32_t rank, const std::string& how) override { diary_.shutdown(rank, how); }
     void all_drained() override { diary_.all_drained(); }
 
    private:

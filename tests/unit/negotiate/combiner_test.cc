@@ -103,7 +103,7 @@ TEST_F(Combining, AChangedBitForgetsWhoWasAhead) {
 }
 
 TEST_F(Combining, ARollCallIsHeardOnce) {
-  say(3, [](RecordWriter& w) { w.plain(Item::kShutdown, 0); });
+  say(3, [](RecordWriter& w) { w.shutdown("ended"); });
   EXPECT_FALSE(combiner.heard_roll_call());
   say(3, [](RecordWriter& w) { w.plain(Item::kRollCall, 0); });
   EXPECT_TRUE(combiner.heard_roll_call());
@@ -113,7 +113,7 @@ TEST_F(Combining, ARollCallIsHeardOnce) {
 
 TEST_F(Combining, OtherRecordsPassAfterWhatWasSaidBefore) {
   say_bits(3, 1);
-  say(3, [](RecordWriter& w) { w.plain(Item::kShutdown, 0); });
+  say(3, [](RecordWriter& w) { w.shutdown("ended"); });
   EXPECT_EQ(heard(), (Texts{"3-3:0 ", "r"}));
 }
 

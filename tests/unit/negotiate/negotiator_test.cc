@@ -294,10 +294,10 @@ TEST(Negotiator, ChangesItsRulesWhereTheLogSaysSo) {
 
 TEST(Negotiator, ShutdownEndsWithEveryRankDrained) {
   Job job(settings_for(2));
-  job.say(1, [](wire::RecordWriter& w) { w.plain(wire::Item::kShutdown, 0); });
+  job.say(1, [](wire::RecordWriter& w) { w.shutdown("called hvd.shutdown()"); });
   for (int r : {0, 1}) job.submit(make_request(r, "late"));
   for (int r : {0, 1}) job.say(r, [](wire::RecordWriter& w) { w.plain(wire::Item::kDrained, 0); });
-  EXPECT_EQ(job.diary().lines, (Lines{"shutdown by 1", "drained"}));
+  EXPECT_EQ(job.diary().lines, (Lines{"shutdown by 1 who called hvd.shutdown()", "drained"}));
 }
 
 TEST(Negotiator, RefusesARecordThatIsNoRecord) {

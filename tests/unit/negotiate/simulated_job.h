@@ -33,7 +33,9 @@ class Diary final : public Outcome {
     lines.push_back("added " + std::to_string(id));
   }
   void set_removed(std::int32_t id) override { lines.push_back("removed " + std::to_string(id)); }
-  void shutdown(std::int32_t rank) override { lines.push_back("shutdown by " + std::to_string(rank)); }
+  void shutdown(std::int32_t rank, const std::string& how) override {
+    lines.push_back("shutdown by " + std::to_string(rank) + " who " + how);
+  }
   void all_drained() override { lines.push_back("drained"); }
   void tuned(const Tuning& tuning) override {
     Settings settings = negotiator->settings();
