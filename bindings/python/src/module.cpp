@@ -43,6 +43,33 @@ void init(const std::vector<std::int32_t>& ranks, const std::vector<std::vector<
   check(code, error);
 }
 
+void shutdown(const std::optional<std::string>& how) {
+  const Unlocked unlocked;
+  how.has_value() ? roda_shutdown_because(how->c_str()) : roda_shutdown();
+}
+
+void abort(const std::string& how) {
+  const Unlocked unlocked;
+  roda_abort(how.c_str());
+}
+
+Object end_cause() {
+  roda_error error = make_error();
+  const std::int32_t code = roda_end_cause(&error);
+  if (code == RODA_OK) return Object::none();
+  const bool is_asked_for = code == RODA_ERR_UNKNOWN;  // by hvd.shutdown()
+  return Object::take(PyTuple_Pack(3, from(error.rank).get(), from(error.message).get(), from(is_asked_for).get()));
+}
+
+Object await_process_end(std::int32_t rank, std::int32_t microseconds) {
+  std::int32_t ended = 0;
+  {
+    const Unlocked unlocked;
+    ended = roda_await_process_end(rank, microseconds);
+  }
+  return ended < 0 ? Object::none() : from(ended != 0);
+}
+
 // --- operations ---
 
 roda_handle submit_group(PyObject* requests, std::uint32_t flags) {
@@ -234,7 +261,13 @@ PyMethodDef* functions() {
       define<&roda_version>("version"),
       define<&init>("init", {"ranks", "process_sets", "communicator", "generation"},
                     "Start the engine; collective over the job. An empty `ranks` means every rank."),
-      define<&roda_shutdown, Lock::kReleased>("shutdown"),
+      define<&shutdown>("shutdown", {"how"},
+                        "Stop the engine on all ranks; those that wait are told how this rank came to it."),
+      define<&abort>("abort", {"how"}, "End the job on all ranks at once, for this rank's program can't go on."),
+      define<&end_cause>("end_cause", {}, "What ended the engine, (rank, text, whether by shutdown()), or None."),
+      define<&await_process_end>("await_process_end", {"rank", "microseconds"},
+                                 "Whether a rank's process is gone by then; None: nobody here sees its end."),
+      define<[] { return roda_thread_has_submitted() != 0; }>("thread_has_submitted"),
       define<[] { return take_text(roda_launcher()); }>("launcher", {},
                                                         "Who started this process as a part of a job, or ''."),
       define<[] { return roda_is_initialized() != 0; }>("is_initialized"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import horovod
 import pytest
+from horovod.runner.job import JobFailedError
 
 
 def test_function_mode() -> None:
@@ -32,6 +34,43 @@ def test_function_mode_failures() -> None:
         horovod.run(fail, hosts="a:1", hostfile="b")
     with pytest.raises(ValueError, match="use_gloo and use_mpi"):
         horovod.run(fail, use_gloo=True, use_mpi=True)
+
+
+def test_the_caller_gets_the_exception_of_the_rank_at_fault() -> None:
+    def work() -> None:
+        from horovod.common import life_cycle as hvd, objects
+
+        hvd.init()
+        while True:
+            objects.allgather_object(0)
+            if hvd.rank() == 1:
+                raise KeyError("label 17")
+
+    with pytest.raises(
+        JobFailedError, match="Process name: 1\nExit code: 1\nHost: localhost\nCause: KeyError"
+    ) as caught:
+        horovod.run(work, num_proc=3)
+    assert (caught.value.rank, caught.value.exit_code) == (1, 1)
+    error = caught.value.__cause__
+    assert isinstance(error, KeyError)
+    assert error.args == ("label 17",)
+    if sys.version_info >= (3, 11):
+        (note,) = error.__notes__
+        assert note.startswith("Where the function of rank 1 raised it:\nTraceback")
+        assert ", in work\n" in note
+
+
+def test_an_exception_that_cannot_be_pickled_is_told_as_text() -> None:
+    def work() -> None:
+        class Odd(Exception):
+            def __init__(self, first: int, second: int) -> None:
+                super().__init__(f"{first} and {second}")
+
+        raise Odd(1, 2)
+
+    with pytest.raises(JobFailedError, match=r"\nCause: .*Odd: 1 and 2\nTraceback") as caught:
+        horovod.run(work, num_proc=1)
+    assert caught.value.__cause__ is None
 
 
 def test_what_a_function_refers_to_goes_with_it() -> None:

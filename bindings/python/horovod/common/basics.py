@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import logging
 import os
@@ -13,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from horovod import _roda
-from horovod.common import mpi_comm, util
+from horovod.common import mpi_comm, program_end, util
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.mpi_comm import was_launched_by_mpi
 from horovod.common.operations import (
@@ -152,7 +151,7 @@ class HorovodBasics:
                 self._start(ranks, lists, communicator)
         except (HorovodInternalError, ValueError) as error:
             raise ValueError(f"Horovod initialization failed. {error}") from None
-        atexit.register(_shutdown_at_exit, os.getpid())
+        program_end.install()
         _save_when_terminated()
         if communicator is None:
             try:
@@ -189,7 +188,8 @@ class HorovodBasics:
 
     def shutdown(self) -> None:
         """Stop the engine on every rank of the job and drop all handles; :meth:`init` may follow again."""
-        _roda.shutdown()
+        error = sys.exc_info()[1]  # ``finally: hvd.shutdown()``
+        _roda.shutdown(None if error is None else f"called hvd.shutdown() after {program_end.describe(error)}")
         forget_process_sets()
         forget_handles()
 
@@ -315,9 +315,3 @@ def _ended_by_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _shutdown_at_exit(owner: int) -> None:
-    # A forked child inherits the hook but not the engine.
-    if os.getpid() == owner and _roda.is_initialized():
-        _roda.shutdown()

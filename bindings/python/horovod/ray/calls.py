@@ -110,8 +110,7 @@ class Crew:
             self.workers[rank].leave.remote()
 
     def _cause_of(self, errors: Mapping[int, Exception]) -> Exception:
-        if any(isinstance(error, HorovodInternalError) for error in errors.values()):
-            self._leave(range(len(self.workers)))  # the engine's group is gone: the next hvd.init() forms another
+        self._leave(range(len(self.workers)))  # the engine's group is gone: the next hvd.init() forms another
         rank, error = min(errors.items(), key=lambda item: (_weight(item[1]), item[0]))
         if not isinstance(error, RayActorError):
             return error

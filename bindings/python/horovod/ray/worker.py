@@ -10,6 +10,7 @@ from typing import Any
 import ray
 
 from horovod import _roda
+from horovod.common import program_end
 from horovod.ray import ray_logger
 from horovod.ray.exchange import Sender
 from horovod.runner.common.util import secret
@@ -86,6 +87,10 @@ class BaseHorovodWorker:
         ray_logger.configure(sender and sender.send)
         try:
             return func(self.executable)
+        except BaseException as error:
+            if _roda.is_initialized():  # the others would wait for this worker
+                program_end.abort_for(error, "can't go on: its function raised ")
+            raise
         finally:
             ray_logger.configure(None)
             if sender is not None:

@@ -3,14 +3,14 @@
 The launcher starts one agent per host, on its own host as a child and elsewhere through ssh, and sends it this
 file's text, so a remote host needs a Python and nothing else from us. It uses the standard library alone.
 
-Standard input carries, from the launcher: a length (8 digits) and a JSON description of the job; then commands of
-one byte: ``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` kills them, ``J`` comes before a length
-and a JSON object, as the first one, that concerns one worker of an elastic job: ``start`` it, ``tell`` it something,
-``end`` it. End of file means that the launcher is gone and acts like ``T``. Standard output carries, after a greeting,
-frames to the launcher: kind (1 byte), rank and length (4 bytes each, big endian), payload. Kinds: ``o`` and ``e`` what
-a rank wrote, ``r`` what a rank's function returned, ``m`` what a worker told, ``x`` exit status, ``a`` the launcher's
-address that answers here, ``u`` that none does and nothing is started, both with the host's name. In an elastic job the
-rank in a frame is the number that the launcher gave the worker for its life.
+Standard input carries, from the launcher: a length (8 digits) and a JSON description of the job; then commands of one
+byte: ``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` kills them, ``J`` comes before a length and
+a JSON object, as the first one, that concerns one worker of an elastic job: ``start`` it, ``tell`` it something,
+``end`` it. End of file means that the launcher is gone and acts like ``T``. Standard output carries, after a
+greeting, frames to the launcher: kind (1 byte), rank and length (4 bytes each, big endian), payload. Kinds: ``o`` and
+``e`` what a rank wrote, ``c`` why its program ends, ``r`` what its function returned, ``m`` what a worker told, ``x``
+exit status, ``a`` the launcher's address that answers here, ``u`` that none does and nothing is started, both with
+the host's name. In an elastic job the rank in a frame is the number that the launcher gave the worker for its life.
 
 Ranks live in sessions of their own. The agent adopts their orphans (it is a subreaper), so that it can end every
 process that a rank started; ranks die with the agent (parent-death signal).
@@ -192,11 +192,14 @@ class Agent:
         inherited = [memory_file(bytes.fromhex(self.job["secret"]))]
         environment["HOROVOD_SECRET_FD"] = str(inherited[0])
         environment["HOROVOD_SECRET_FILE"] = f"/proc/{os.getpid()}/fd/{self.secret}"
+        report_read, report_write = os.pipe()
+        inherited.append(report_write)
+        environment["_RODA_REPORT_FD"] = str(report_write)
         result_read = None
         if self.job["function"] is not None:
             result_read, result_write = os.pipe()
             inherited += [memory_file(bytes.fromhex(self.job["function"])), result_write]
-            environment["_RODA_TASK_FDS"] = f"{inherited[1]},{inherited[2]}"
+            environment["_RODA_TASK_FDS"] = f"{inherited[-2]},{inherited[-1]}"
         channel = None
         if self.job.get("elastic"):
             channel, theirs = socket.socketpair()
@@ -215,6 +218,7 @@ class Agent:
         except OSError as error:
             text = f"horovodrun: cannot start {self.job['command'][0]}: {error.strerror}\n"
             self.send(b"e", rank, text.encode())
+            os.close(report_read)
             if channel is not None:
                 channel.close()
             self.report_exit(rank, 127 if error.errno == errno.ENOENT else 126)
@@ -227,6 +231,7 @@ class Agent:
         for kind, pipe in ((b"o", process.stdout), (b"e", process.stderr)):
             self.watch(os.dup(pipe.fileno()), kind, rank)
             pipe.close()
+        self.watch(report_read, b"c", rank)
         if result_read is not None:
             self.watch(result_read, b"r", rank)
         if channel is not None:

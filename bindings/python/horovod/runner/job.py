@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+from horovod.runner.blame import Blame, Raised
 from horovod.runner.boot import agent_text, boot_command, framed
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.output import LineForwarder, make_output_folder, open_rank_file, stream_writer
@@ -49,22 +50,42 @@ def _signal_name(number: int) -> str:
 class JobFailedError(RuntimeError):
     """A rank ended with a non-zero status.
 
+    With :func:`horovod.run` the exception of the rank's function is its ``__cause__``, where that could be pickled.
+
     Attributes
     ----------
     rank : int or str
-        The first one that did; a worker of an elastic job as ``host[slot]``.
+        The first one that did, for an error of its own; a worker of an elastic job as ``host[slot]``.
     exit_code : int
         Its status, 128 + n for one that signal n ended.
     """
 
-    def __init__(self, rank: int | str, status: int) -> None:
+    def __init__(self, rank: int | str, status: int, cause: Cause | None = None) -> None:
         super().__init__(
             "Horovod detected that one or more processes exited with non-zero status, thus causing the job to be "
             f"terminated. The first process to do so was:\nProcess name: {rank}\nExit code: {_exit_code(status)}\n"
             + (f"Ended by: {_signal_name(-status)}\n" if status < 0 else "")
+            + (cause.text() if cause is not None else "")
         )
         self.rank = rank
         self.exit_code = _exit_code(status)
+
+
+@dataclass
+class Cause:
+    """Why a job failed, as far as ranks told it."""
+
+    host: str
+    error: str  # what was told of it; empty: nothing
+    traceback: str
+    others: int  # ranks that ended for it
+
+    def text(self) -> str:
+        """Return lines for the user."""
+        lines = [f"Host: {self.host}", f"Cause: {self.error}" if self.error else "", self.traceback.rstrip()]
+        if self.others > 0:
+            lines.append(f"{self.others} other {'rank' if self.others == 1 else 'ranks'} ended for this cause.")
+        return "".join(f"{line}\n" for line in lines if line)
 
 
 class JobInterruptedError(RuntimeError):
@@ -181,6 +202,8 @@ class Job:
         self._forwarders: dict[tuple[int, bytes], LineForwarder] = {}
         self._is_copy_lost = False  # a file of what ranks print can't be written, and that has been told
         self._failures: list[tuple[int, int]] = []  # rank and status, as they were reported
+        self._blame = Blame()
+        self._is_told = False  # which rank is at fault
         self._ended: set[int] = set()
         self._interrupted: int | None = None
         self._unreached: str | None = None  # why a host's ranks did not start
@@ -212,7 +235,9 @@ class Job:
         if self._unreached is not None:
             raise RuntimeError(self._unreached)
         if self._failures:
-            raise JobFailedError(*self._failures[0])
+            rank, status = self._first_failure()
+            hosts = (host.hostname for host in self._hosts for slot in host.slots if slot["rank"] == rank)
+            raise self._failure(rank, status, next(hosts, ""))
 
     # --- signals ---
 
@@ -343,6 +368,7 @@ class Job:
             self._take_in(left)
             if self._stop_at is not None and time.monotonic() >= self._stop_at:
                 self._stop_at = None
+                self._tell_failure()
                 self._stop(b"T")
 
     def _has_agents(self) -> bool:
@@ -364,6 +390,8 @@ class Job:
     def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
         if kind in (b"o", b"e"):
             self._forwarder(rank, kind).feed(payload)
+        elif kind == b"c":
+            self._blame.hear(rank, payload)
         elif kind == b"r":
             self.results[rank] = payload
         elif kind == b"x":
@@ -420,13 +448,45 @@ class Job:
         self._ended.add(rank)
         if status == 0 or self._interrupted is not None:
             return
+        if status == -signal.SIGTERM and self._is_told and self._blame.has_told(rank):
+            status = 1  # the rank was about to end by itself
+        self._failures.append((rank, status))
+        self._blame.failed(rank)
         if not self._stopping:
-            how = f" Rank {rank} was ended by {_signal_name(-status)}." if status < 0 else ""
-            print(f"Process {rank} exit with status code {_exit_code(status)}.{how}", file=sys.stderr)
-            print(f"Terminating remaining workers after failure of Process {rank}.", file=sys.stderr, flush=True)
             self._stopping = True
             self._stop_at = time.monotonic() + _LAST_WORDS_SECONDS
-        self._failures.append((rank, status))
+        if rank == self._blame.culprit() and self._stop_at is not None:
+            self._tell_failure()
+
+    def _tell_failure(self) -> None:
+        """Say at once which rank is at fault; ranks that only quote its error may end before it."""
+        if self._is_told or not self._failures:
+            return
+        self._is_told = True
+        rank, status = self._first_failure()
+        how = f" Rank {rank} was ended by {_signal_name(-status)}." if status < 0 else ""
+        print(f"Process {rank} exit with status code {_exit_code(status)}.{how}", file=sys.stderr)
+        print(f"Terminating remaining workers after failure of Process {rank}.", file=sys.stderr, flush=True)
+
+    def _first_failure(self) -> tuple[int, int]:
+        """Return the rank at fault and its status; where that has not failed itself, the first of those that have."""
+        culprit = self._blame.culprit()
+        return next((failure for failure in self._failures if failure[0] == culprit), self._failures[0])
+
+    def _failure(self, rank: int, status: int, host: str) -> JobFailedError:
+        """Return the error of the job whose rank is at fault; what the rank's function raised is its cause."""
+        raised = Raised.unpickled(self.results.get(rank))
+        error, traceback = self._blame.words_on(rank)
+        if raised is not None and not self._blame.has_told(rank):  # its function never called hvd.init()
+            error, traceback = raised.text.rstrip().rpartition("\n")[2], raised.text
+        failure = JobFailedError(
+            self._name_of(rank), status, Cause(host, error, traceback, self._blame.count_others(rank))
+        )
+        if raised is not None and raised.error is not None:
+            if hasattr(raised.error, "add_note"):
+                raised.error.add_note(f"Where the function of rank {rank} raised it:\n{raised.text}")
+            failure.__cause__ = raised.error
+        return failure
 
     def _agent_ended(self, connection: Connection) -> None:
         """Count ranks that were never reported as failed: their host or its connection is gone."""

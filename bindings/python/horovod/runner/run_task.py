@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import cloudpickle
 
+from horovod.runner.blame import Raised
 from horovod.runner.common.util.env import get_env_rank_and_size
 
 
@@ -35,6 +36,8 @@ def main() -> int:
         result = function(*args, **kwargs)
     except BaseException as error:
         print(f"User function raise error: {error}", file=sys.stderr, flush=True)
+        with result_file:
+            result_file.write(Raised(error).pickled())
         raise
     with result_file:
         cloudpickle.dump(result, result_file)

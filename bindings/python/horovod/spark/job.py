@@ -122,10 +122,8 @@ class TaskJob(InTasks):
         try:
             super().run()
         except JobFailedError as error:
-            words = {rank: self.last_words(rank) for rank, _ in self._failures}
-            # A rank that only tells of another's failure may have been the quicker one.
-            rank, status = min(self._failures, key=lambda failure: "HorovodInternalError" in words[failure[0]])
-            raise TaskFailedError(rank, status, words[rank]) from error
+            rank, status = self._first_failure()
+            raise TaskFailedError(rank, status, self.last_words(rank)) from error.__cause__
 
     def _connect_all(self) -> None:
         deadline = time.monotonic() + self._settings.start_timeout

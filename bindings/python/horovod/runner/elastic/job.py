@@ -85,6 +85,7 @@ class ElasticJob(Job):
         self._waiting_starts: dict[str, list[Start]] = {}
         self._astray: set[str] = set()  # hosts whose agent ends, because it finds no way here
         self._lines: dict[int, bytes] = {}  # by number: the begin of a message
+        self._failed: dict[int, tuple[Worker, int]] = {}  # by number, with the status
         self._news: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         self._has_ended = threading.Event()
@@ -120,7 +121,7 @@ class ElasticJob(Job):
             raise JobInterruptedError(self._interrupted)
         error = self._membership.error
         if isinstance(error, WorkersFailedError):
-            raise JobFailedError(error.name, error.status)
+            raise self._failure_of(error)
         if error is not None:
             raise error
         self.results = self._control.by_rank(self.results)
@@ -193,7 +194,19 @@ class ElasticJob(Job):
         return None
 
     def _rank_ended(self, rank: int, status: int) -> None:
+        worker = self._membership.workers.get(rank)
+        if worker is not None and status != 0:
+            self._failed[rank] = (worker, status)
         self._membership.ended(rank, status, time.monotonic())
+
+    def _failure_of(self, error: WorkersFailedError) -> JobFailedError:
+        """Return the job's error: of the worker that failed last for an error of its own, where one did."""
+        own = [number for number in self._failed if not self._blame.is_victim(number)]
+        if not self._failed:  # the connection to its host was lost
+            return JobFailedError(error.name, error.status)
+        number = (own or list(self._failed))[-1]
+        worker, status = self._failed[number]
+        return self._failure(number, status, worker.host)
 
     def _agent_ended(self, connection: Connection) -> None:
         host = connection.host.hostname
@@ -243,5 +256,5 @@ class ElasticJob(Job):
 
     def _name_of(self, rank: int) -> int | str:
         """Return a worker's name: ranks change, and several workers may have one in turn."""
-        worker = self._membership.workers.get(rank)
+        worker = self._membership.workers.get(rank) or self._failed.get(rank, (None, 0))[0]
         return rank if worker is None else worker.name

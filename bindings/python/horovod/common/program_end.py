@@ -1,0 +1,248 @@
+"""Why this rank's program ends, told to the other ranks and to the launcher before the process is gone.
+
+An exception that nobody catches, and ``sys.exit`` with a status, abort the engine with that cause: the operations of
+all other ranks end with its text. A rank whose own error only quotes another rank's waits for that one's end: launchers
+blame the process that ends first. Hooks that were there before are called as ever.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+import types
+from typing import Any
+
+from horovod import _roda
+
+_REPORT_VARIABLE = "_RODA_REPORT_FD"  # a pipe to our launcher, for lines of JSON: see horovod.runner.blame
+_CULPRIT_SECONDS = 3.0  # for another rank's process to end
+_SECONDS_TO_BE_SEEN = 1.0  # for a launcher that looks at its processes now and then to see that end first
+_MOST_TEXT = 300
+_MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
+
+_owner = 0  # the process that has the hooks
+_rank = -1  # of the latest engine
+
+
+def install() -> None:
+    """Set the hooks, once a process; to be called after each start of the engine."""
+    global _owner, _rank
+    _rank = _roda.rank()
+    if _owner == os.getpid():
+        return
+    _owner = os.getpid()
+    atexit.register(_shut_down_at_exit)
+    _chain_excepthooks()
+    if isinstance(sys.exit, types.BuiltinFunctionType):
+        sys.exit = _exit
+    _watch_ipython()
+    _watch_multiprocessing()
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def describe(error: BaseException) -> str:
+    """Return ``ValueError: bad label 17 (train.py:57)``: one line, with the place in the user's own code."""
+    name, module = type(error).__qualname__, type(error).__module__
+    if module not in ("builtins", "__main__"):
+        name = f"{module}.{name}"
+    text = " ".join(str(error).split())
+    place = _place_of(error)
+    return name + (f": {_cut(text)}" if text else "") + (f" ({place})" if place else "")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "..."
+
+
+def _place_of(error: BaseException) -> str:
+    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [line for line in lines if not _is_librarys(line[0])]
+    return _format_place(*(own or lines)[-1]) if lines else ""
+
+
+def _is_librarys(file: str) -> bool:
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return "site-packages" in file or "dist-packages" in file or file.startswith(("<frozen", ours))
+
+
+def _format_place(file: str, line: int) -> str:
+    with contextlib.suppress(ValueError, OSError):  # another drive, a folder that is gone
+        near = os.path.relpath(file)
+        file = file if near.startswith("..") else near
+    return f"{file}:{line}"
+
+
+def victim_of(error: BaseException | None) -> int | None:
+    """Return the rank whose end, or error, this rank's exception quotes; None where it is this rank's own."""
+    cause = _roda.end_cause()
+    if cause is None or cause[0] in (-1, _rank):
+        return None
+    beginning = cause[1][:120]
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if beginning in str(error):
+            return cause[0]
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def end_by(error: BaseException, by: str = "ended with ") -> bool:
+    """End the job for an exception of this rank, or wait for the end of the rank whose error it quotes.
+
+    Returns
+    -------
+    bool
+        The error is another rank's failure, which the launcher tells once for all: it need not be printed here.
+    """
+    if os.getpid() != _owner:  # a forked child's end says nothing of the job
+        return False
+    origin = abort_for(error, by)
+    if origin is None:
+        return False
+    is_told = _report({"origin": origin, **_own_words(error)})
+    is_seen = _roda.await_process_end(origin, int(_CULPRIT_SECONDS * 1e6)) is not None
+    if not is_told or not is_seen:
+        time.sleep(_SECONDS_TO_BE_SEEN)
+    cause = _roda.end_cause()
+    return is_told and cause is not None and not cause[2]
+
+
+def abort_for(error: BaseException, by: str) -> int | None:
+    """End the job for an exception of this rank; or return the rank whose error it quotes, which has ended the job."""
+    origin = victim_of(error)
+    if origin is None:
+        _report(_own_words(error))  # before the others can learn of it and end
+        _roda.abort(by + describe(error))
+    return origin
+
+
+def _own_words(error: BaseException) -> dict[str, str]:
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    return {"error": describe(error), "traceback": "".join(lines)[-_MOST_TRACEBACK:]}
+
+
+def _report(what: dict[str, Any]) -> bool:
+    fd = os.environ.get(_REPORT_VARIABLE, "")
+    if not fd.isdigit():
+        return False
+    with contextlib.suppress(OSError):
+        return os.write(int(fd), json.dumps(what).encode() + b"\n") > 0
+    return False
+
+
+# --- hooks ------------------------------------------------------------------------------------------------------------
+
+
+def _chain_excepthooks() -> None:
+    before, before_in_threads = sys.excepthook, threading.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+        is_told = False
+        with contextlib.suppress(Exception):
+            is_told = end_by(error)
+        if not is_told or before is not sys.__excepthook__:
+            before(kind, error, trace)
+
+    def hook_in_threads(args: Any) -> None:
+        # The others wait for a thread that takes part in collectives as they do for the main one.
+        if args.exc_value is not None and args.exc_type is not SystemExit and _roda.thread_has_submitted():
+            with contextlib.suppress(Exception):
+                end_by(args.exc_value, f"can't go on: its thread {args.thread.name} ended with ")
+        before_in_threads(args)
+
+    sys.excepthook = hook
+    threading.excepthook = hook_in_threads
+
+
+class _Exit(SystemExit):
+    """What ``sys.exit`` raises: when the interpreter ends for it, its end is seen with no Python code around it."""
+
+    place = ""
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            if sys._getframe().f_back is None and threading.current_thread() is threading.main_thread():
+                _end_with_status(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SystemExit, self.args
+
+
+_Exit.__name__ = _Exit.__qualname__ = "SystemExit"
+
+
+def _exit(*status: Any) -> None:
+    error = _Exit(*(status[0] if status and isinstance(status[0], tuple) else status))
+    caller = sys._getframe(1)
+    error.place = _format_place(caller.f_code.co_filename, caller.f_lineno)
+    try:
+        raise error
+    finally:
+        del error, caller  # this frame is in the traceback: the error must not keep itself
+
+
+def _end_with_status(error: SystemExit) -> None:
+    if os.getpid() != _owner:
+        return
+    place = getattr(error, "place", "")
+    text = "" if error.code is None or isinstance(error.code, int) else str(error.code)
+    status = 1 if text else int(error.code or 0)
+    how = f"ended with status {status}" + (f": {_cut(text)}" if text else "") + (f" ({place})" if place else "")
+    if status == 0:
+        _shut_down(how)
+    elif error.__context__ is not None:  # whoever caught that ends the program for it
+        end_by(error.__context__, f"ended with status {status} for ")
+    else:
+        _report({"error": how})
+        _roda.abort(how)
+
+
+def _shut_down(how: str) -> None:
+    if os.getpid() == _owner and _roda.is_initialized():
+        _roda.shutdown(how)
+
+
+def _shut_down_at_exit() -> None:
+    _shut_down("reached the end of its program")
+
+
+def _watch_ipython() -> None:
+    """See errors of a script that IPython runs: it shows them itself. A session goes on after one, and may mend it."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    app = getattr(shell, "parent", None)
+    if shell is None or getattr(app, "interact", True):
+        return
+
+    def show(self: Any, kind: Any, error: BaseException, trace: Any, tb_offset: int | None = None) -> None:
+        if not end_by(error):
+            self.showtraceback((kind, error, trace), tb_offset=tb_offset)
+
+    shell.set_custom_exc((Exception,), show)
+
+
+def _watch_multiprocessing() -> None:
+    """See errors of a process that multiprocessing started: it prints them itself, and runs no hooks at its exit."""
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is None or processes.parent_process() is None:
+        return
+    from multiprocessing.util import Finalize
+
+    def end() -> None:
+        error = sys.exc_info()[1]
+        if isinstance(error, SystemExit):
+            _end_with_status(error)
+        elif error is not None:
+            end_by(error)
+        _shut_down_at_exit()
+
+    Finalize(None, end, exitpriority=100)

@@ -1,0 +1,227 @@
+"""Whatever ends a rank's program, the others and the launcher name that rank and why."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Launch
+from horovod.runner.blame import Blame, Raised
+
+# The last rank ends in the way that is named; the others wait for it in collectives, and keep what they are told.
+PROGRAM = """
+import multiprocessing, os, signal, sys, threading
+from horovod.common import life_cycle as hvd, objects
+kind, folder = sys.argv[1:]
+
+
+def fail():
+    raise ValueError("bad label 17")  # here
+
+
+def in_thread():
+    objects.allgather_object(0)
+    fail()
+
+
+def leave():
+    if kind == "exit":
+        sys.exit(3)
+    elif kind == "exit_with_text":
+        sys.exit("no data in data.bin")
+    elif kind == "exit_0":
+        sys.exit(0)
+    elif kind == "exit_for_error":
+        try:
+            fail()
+        except ValueError:
+            sys.exit(5)
+    elif kind == "caught_exit":
+        try:
+            sys.exit(9)
+        except SystemExit:
+            fail()
+    elif kind == "shutdown_in_finally":
+        try:
+            fail()
+        finally:
+            hvd.shutdown()
+    elif kind == "thread":
+        thread = threading.Thread(target=in_thread, name="trainer")
+        thread.start()
+        thread.join()
+        threading.Event().wait()
+    elif kind == "own_hook":
+        before = sys.excepthook
+        sys.excepthook = lambda *error: (print("hook of the program"), before(*error))
+        fail()
+    elif kind == "interrupt":
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait()
+    elif kind == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif kind != "end":
+        fail()
+
+
+def main():
+    hvd.init()
+    objects.allgather_object(0)
+    if hvd.rank() == hvd.size() - 1:
+        return leave()
+    try:
+        while True:
+            objects.allgather_object(0)
+    except RuntimeError as error:
+        with open(f"{folder}/{hvd.rank()}", "w") as file:
+            file.write(str(error))
+        raise
+
+
+if kind == "process":
+    child = multiprocessing.get_context("fork").Process(target=main)
+    child.start()
+    child.join()
+    sys.exit(child.exitcode)
+main()
+"""
+ERROR = "ValueError: bad label 17 (program.py:8)"
+
+# How it ends, the status, what the others are told of the last rank, and whether their tracebacks are worth printing.
+ENDS = [
+    ("raise", 1, f"ended with {ERROR}", False),
+    ("exit", 3, "ended with status 3 (program.py:18)", False),
+    ("exit_with_text", 1, "ended with status 1: no data in data.bin (program.py:20)", False),
+    ("exit_0", 1, "ended with status 0 (program.py:22)", True),
+    ("exit_for_error", 5, f"ended with status 5 for {ERROR}", False),
+    ("caught_exit", 1, f"ended with {ERROR}", False),
+    ("shutdown_in_finally", 1, f"called hvd.shutdown() after {ERROR}", True),
+    ("thread", 1, f"can't go on: its thread trainer ended with {ERROR}", False),
+    ("own_hook", 1, f"ended with {ERROR}", False),
+    ("process", 1, f"ended with {ERROR}", True),
+    ("interrupt", 130, "ended with KeyboardInterrupt (program.py:", False),
+    ("killed", 137, "died: its process ended without hvd.shutdown()", False),
+    ("end", 1, "reached the end of its program", True),
+]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+@pytest.mark.parametrize(("kind", "status", "told", "is_printed"), ENDS, ids=[end[0] for end in ENDS])
+def test_the_others_are_told_why_a_rank_ends(
+    horovodrun: Launch, program: Path, kind: str, status: int, told: str, is_printed: bool
+) -> None:
+    folder = program.parent
+    done = horovodrun("-np", "3", sys.executable, "program.py", kind, str(folder), cwd=folder)
+    assert done.returncode == status, done.stderr
+    for rank in (0, 1):
+        assert re.search(rf"[Rr]ank 2 (\(localhost\) )?{re.escape(told)}", (folder / str(rank)).read_text()), (
+            done.stderr
+        )
+    summary = done.stderr.partition("Horovod detected that one or more processes")[2]
+    is_at_fault = kind not in ("exit_0", "end")
+    assert ("Process name: 2\n" in summary) == is_at_fault
+    assert f"\nExit code: {status}\n" in summary
+    assert f"\n{2 if is_at_fault else 1} other rank" in summary, summary
+    assert bool(re.search(r"\[[01]\]<stderr>:Traceback", done.stderr)) == is_printed, done.stderr
+    if told.endswith(ERROR):
+        assert f"\nHost: localhost\nCause: {ERROR}\nTraceback (most recent call last):\n" in summary
+        assert 'raise ValueError("bad label 17")  # here\n' in summary
+    if kind == "own_hook":
+        assert "[2]<stdout>:hook of the program" in done.stdout
+
+
+@pytest.mark.parametrize("size", [2, 8])
+def test_the_rank_at_fault_is_named_among_any_number(horovodrun: Launch, program: Path, size: int) -> None:
+    done = horovodrun("-np", str(size), sys.executable, "program.py", "raise", str(program.parent), cwd=program.parent)
+    assert f"\nProcess name: {size - 1}\n" in done.stderr
+    assert f"\nCause: {ERROR}\n" in done.stderr
+    assert f"\n{size - 1} other rank" in done.stderr
+
+
+def test_the_cause_is_in_the_flight_recorders_dump(horovodrun: Launch, program: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "RODA_FLIGHT_FOLDER": str(tmp_path)}
+    horovodrun("-np", "2", sys.executable, "program.py", "raise", str(tmp_path), cwd=tmp_path, env=environment)
+    dumps = [*tmp_path.glob("*.json")]
+    assert dumps
+    assert all(f"ended with {ERROR}" in dump.read_text() for dump in dumps)
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "torchrun"])
+def test_other_launchers_see_the_rank_at_fault_end_first(program: Path, launcher: str) -> None:
+    """They blame whose process ends first."""
+    commands = {
+        "mpirun": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", "3", sys.executable],
+        "torchrun": [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3"],
+    }
+    if launcher == "mpirun" and shutil.which("mpirun.openmpi") is None:
+        pytest.skip("no mpirun of Open MPI")
+    done = subprocess.run(
+        [*commands[launcher], "program.py", "raise", str(program.parent)],
+        cwd=program.parent, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    at_fault = {"mpirun": r"Process name: \[\[\d+,1\],2\]", "torchrun": r"rank +: 2 \(local_rank: 2\)"}[launcher]
+    assert re.search(at_fault, done.stderr), done.stderr
+    assert f"ended with {ERROR}" in done.stderr + (program.parent / "0").read_text()
+
+
+def told(error: str, origin: int | None = None) -> bytes:
+    report = {"error": error, "traceback": "trace"} | ({} if origin is None else {"origin": origin})
+    return json.dumps(report).encode() + b"\n"
+
+
+def test_blame_goes_to_the_first_error_that_is_a_ranks_own() -> None:
+    blame = Blame()
+    blame.hear(0, told("quotes 2", origin=2))
+    blame.failed(0)
+    assert blame.culprit() == 2, "named by another one"
+    for piece in (told("own")[:9], told("own")[9:]):
+        blame.hear(2, piece)
+    blame.hear(1, told("another one's own"))
+    blame.failed(2)
+    assert (blame.culprit(), blame.words_on(2), blame.count_others(2)) == (2, ("own", "trace"), 1)
+
+
+def test_blame_of_a_rank_that_tells_nothing() -> None:
+    blame = Blame()
+    blame.failed(1)  # by a signal
+    blame.hear(0, told("quotes 1", origin=1))
+    assert (blame.culprit(), blame.words_on(1)) == (1, ("rank 0 met quotes 1", "trace"))
+
+
+STRANGE = [b"\n", b"[" * 100000 + b"\n", b'"a"\n', b"{}\n", b'{"error": 3}\n', b"\xff\n", b"x" * 400000]
+
+
+@pytest.mark.parametrize("data", STRANGE)
+def test_blame_takes_no_harm_from_strange_reports(data: bytes) -> None:
+    blame = Blame()
+    for begin in range(0, len(data), 65536):
+        blame.hear(0, data[begin : begin + 65536])
+    assert blame.culprit() is None
+    assert not blame.has_told(0)
+
+
+class Odd(Exception):
+    """One that can be pickled and not read again."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first)
+
+
+@pytest.mark.parametrize(("error", "is_kept"), [(KeyError("a"), True), (Odd("a", "b"), False)])
+def test_what_a_function_raises_travels_as_far_as_it_can(error: Exception, is_kept: bool) -> None:
+    raised = Raised.unpickled(Raised(error).pickled())
+    assert raised is not None
+    assert (type(raised.error) is type(error)) == is_kept
+    assert type(error).__name__ in raised.text
