@@ -1,7 +1,8 @@
-// The one handler that JAX's collectives are lowered to: a call is a group of operations, described by attributes. It
+// What JAX's collectives are lowered to: a call is a group of operations, described by attributes. On a CPU the handler
 // waits a moment for a small one, and returns with a future otherwise, which the engine's thread for continuations
-// completes.
+// completes. On a GPU it returns when all lies on streams, and XLA's stream waits there for the results.
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -86,6 +87,13 @@ Failure* fail(const Api* api, int code, const char* message) {
   return api->create_failure(&args);
 }
 
+// Where the arrays of a call lie, and the stream that it is a part of.
+struct Place {
+  std::int32_t device = -1;
+  void* stream = nullptr;
+  bool is_host() const { return device < 0; }
+};
+
 roda_error no_error() {
   roda_error error{};
   error.struct_size = sizeof error;
@@ -128,13 +136,43 @@ class Reader {
 struct Run {
   // An output of whose shape negotiation has the last word.
   struct Output {
+    const Run* run = nullptr;
     void* data = nullptr;
     std::vector<std::int64_t> shape;  // of the program
-    std::vector<std::byte> instead;   // where the ranks' is another one
+    void* instead = nullptr;          // where the ranks' is another one
+    std::size_t bytes = 0;            // of that
     std::string found;                // which
   };
 
-  const Api* api = nullptr;
+  Run(const Api* api_of_call, Context* context_of_call, const Place& where)
+      : api(api_of_call), context(context_of_call), place(where) {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  ~Run() {
+    for (const Output& output : outputs) give_back(output);
+  }
+
+  void* take(std::size_t bytes) const {
+    if (place.is_host()) return std::malloc(bytes);
+    MemoryArgs args{sizeof args, nullptr, context, bytes, 1, nullptr};
+    return drop(api->allocate(&args)) ? nullptr : args.data;
+  }
+  void give_back(const Output& output) const {
+    if (output.instead == nullptr || place.is_host()) return std::free(output.instead);
+    FreeArgs args{sizeof args, nullptr, context, output.bytes, output.instead};
+    drop(api->free(&args));
+  }
+  // Whether there was something to drop.
+  bool drop(Failure* failure) const {
+    if (failure == nullptr) return false;
+    DestroyArgs args{sizeof args, nullptr, failure};
+    api->destroy_failure(&args);
+    return true;
+  }
+
+  const Api* const api;
+  Context* const context;  // which ends with the handler
+  const Place place;
   Future* future = nullptr;
   std::string name;
   std::vector<Output> outputs;
@@ -154,8 +192,8 @@ void* allocate(void* context, const std::int64_t* shape, std::int32_t ndim, std:
   std::vector<std::int64_t> found(shape, shape + ndim);
   if (found == output->shape) return bytes == 0 ? nothing : output->data;
   output->found = text_of(found);
-  output->instead.resize(std::max<std::size_t>(bytes, 1));
-  return output->instead.data();
+  output->bytes = std::max<std::size_t>(bytes, 1);
+  return output->instead = output->run->take(output->bytes);
 }
 
 std::size_t bytes_of(const Buffer& buffer) {
@@ -173,7 +211,9 @@ void copy(const Buffer& from, const Buffer& to) {
 // What is wrong with a call that the engine is done with, or null.
 Failure* failure_of(const Run& run, roda_handle handle) {
   roda_error error = no_error();
-  if (roda_wait(handle, &error) != RODA_OK) return fail(run.api, code_of(error.code), error.message);
+  void* const stream = run.place.stream;
+  const std::int32_t code = stream == nullptr ? roda_wait(handle, &error) : roda_wait_on_stream(handle, stream, &error);
+  if (code != RODA_OK) return fail(run.api, code_of(error.code), error.message);
   for (const Run::Output& output : run.outputs) {
     if (output.found.empty()) continue;
     const std::string text =
@@ -225,7 +265,9 @@ Submission describe(const Call& call, Run* run) {
   roda_op common{};
   common.struct_size = sizeof common;
   common.collective = attributes.number("collective");
-  common.device = -1;
+  common.device = run->place.device;
+  common.stream = run->place.stream;
+  if (!run->place.is_host()) common.flags = RODA_OP_IN_STREAM_ORDER;
   common.op = attributes.number("op");
   common.root = attributes.number("root");
   common.process_set = attributes.number("process_set");
@@ -250,7 +292,7 @@ Submission describe(const Call& call, Run* run) {
     } else if (op.collective == RODA_BARRIER) {
       copy(input, output);
     } else {
-      run->outputs[i] = {output.data, {output.dims, output.dims + output.rank}, {}, {}};
+      run->outputs[i] = {run, output.data, {output.dims, output.dims + output.rank}, nullptr, 0, {}};
       op.allocate = &allocate;
       op.allocate_context = &run->outputs[i];
     }
@@ -259,8 +301,11 @@ Submission describe(const Call& call, Run* run) {
   return submission;
 }
 
+// Whether a runtime is new enough to have the last function that it is asked for.
+#define HAS(api, function) ((api).struct_size >= offsetof(Api, function) + sizeof(Api::function))
+
 // Runtimes from before there were futures wait.
-bool has_futures(const Api& api) { return api.struct_size >= sizeof(Api); }
+bool has_futures(const Api& api) { return HAS(api, future_has_failed); }
 
 Failure* end_here(const Run& run, roda_handle handle) {
   Failure* failure = failure_of(run, handle);
@@ -268,19 +313,18 @@ Failure* end_here(const Run& run, roda_handle handle) {
   return failure;
 }
 
-Failure* execute(Call* call) {
-  auto run = std::make_unique<Run>();
-  run->api = call->api;
+Failure* execute(Call* call, const Place& place) {
+  auto run = std::make_unique<Run>(call->api, call->context, place);
   Submission submission = describe(*call, run.get());
   const bool is_small = submission.bytes <= kMostBytesWaitedFor;
-  if (is_small) submission.ops[0].flags |= RODA_OP_WILL_WAIT;
+  if (is_small || !place.is_host()) submission.ops[0].flags |= RODA_OP_WILL_WAIT;
   roda_error error = no_error();
   roda_handle handle = 0;
   if (roda_submit(submission.ops.data(), static_cast<std::int32_t>(submission.ops.size()), &handle, &error) !=
       RODA_OK) {
     return fail(run->api, code_of(error.code), error.message);
   }
-  if (!has_futures(*call->api)) return end_here(*run, handle);
+  if (!place.is_host() || !has_futures(*call->api)) return end_here(*run, handle);
   if (is_small && roda_wait_for(handle, kPatienceUs, nullptr) != RODA_AGAIN) return end_here(*run, handle);
   FutureCreateArgs created{sizeof created, nullptr, nullptr};
   if (Failure* failure = call->api->create_future(&created); failure != nullptr) {
@@ -294,20 +338,44 @@ Failure* execute(Call* call) {
   return nullptr;
 }
 
-}  // namespace
-}  // namespace roda::jax
-
-// XLA's handler; to be registered after roda_jax_use_api.
-extern "C" RODA_API roda::jax::Failure* roda_jax_collective(roda::jax::Call* call) {
-  using namespace roda::jax;
-  for (Extension* extension = call->extensions; extension != nullptr; extension = extension->next) {
+// Whether XLA asks for the version, and no more.
+bool tells_version(const Call& call) {
+  for (Extension* extension = call.extensions; extension != nullptr; extension = extension->next) {
     if (extension->type != kMetadataExtension) continue;
     Version& version = reinterpret_cast<MetadataExtension*>(extension)->metadata->version;
     version.major = api_major;
     version.minor = api_minor;
-    return nullptr;  // XLA asked no more than that
+    return true;
   }
-  return execute(call);
+  return false;
+}
+
+Failure* find_place(const Call& call, Place* place) {
+  if (!HAS(*call.api, device_of)) {
+    return fail(call.api, kFailedPrecondition,
+                "Collectives in functions that are compiled for GPUs need a newer jaxlib.");
+  }
+  StreamArgs stream{sizeof stream, nullptr, call.context, nullptr};
+  if (Failure* failure = call.api->stream_of(&stream); failure != nullptr) return failure;
+  OrdinalArgs ordinal{sizeof ordinal, nullptr, call.context, -1};
+  if (Failure* failure = call.api->device_of(&ordinal); failure != nullptr) return failure;
+  *place = {ordinal.device, stream.stream};
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace roda::jax
+
+// XLA's handlers, for CPUs and for GPUs of CUDA; to be registered after roda_jax_use_api.
+extern "C" RODA_API roda::jax::Failure* roda_jax_collective(roda::jax::Call* call) {
+  return roda::jax::tells_version(*call) ? nullptr : roda::jax::execute(call, {});
+}
+
+extern "C" RODA_API roda::jax::Failure* roda_jax_collective_cuda(roda::jax::Call* call) {
+  if (roda::jax::tells_version(*call)) return nullptr;
+  roda::jax::Place place;
+  roda::jax::Failure* failure = roda::jax::find_place(*call, &place);
+  return failure != nullptr ? failure : roda::jax::execute(call, place);
 }
 
 // Tells the version of XLA's interface that is in the process.

@@ -1,7 +1,7 @@
 // XLA's foreign function interface, as far as the handler needs it, which JAX calls it through. It is a C interface
 // that passes structs with their size in front (xla/ffi/api/c_api.h, in jaxlib since 0.4.31): no header of it is
 // included and nothing of it is linked, so that one binary serves every version. Names are ours, layouts theirs. Older
-// versions have a pointer of no use where `extensions` is, and no Call::future, which the size of Api alone tells.
+// versions have a pointer of no use where `extensions` is, and no Call::future; the size of Api tells what there is.
 // tests/python/jax/test_layout.py compares all of it with the header that jaxlib brings along.
 #pragma once
 
@@ -35,6 +35,12 @@ struct FailureArgs {
   int code;  // absl::StatusCode
 };
 
+struct DestroyArgs {
+  std::size_t struct_size;
+  Extension* extensions;
+  Failure* failure;
+};
+
 struct FutureCreateArgs {
   std::size_t struct_size;
   Extension* extensions;
@@ -54,16 +60,59 @@ struct FutureFailedArgs {
   Failure* failure;  // XLA's from then on
 };
 
+// What a call runs in; XLA's own.
+struct Context;
+
+struct StreamArgs {
+  std::size_t struct_size;
+  Extension* extensions;
+  Context* context;
+  void* stream;  // out
+};
+
+struct MemoryArgs {
+  std::size_t struct_size;
+  Extension* extensions;
+  Context* context;
+  std::size_t bytes;
+  std::size_t alignment;
+  void* data;  // out
+};
+
+struct FreeArgs {
+  std::size_t struct_size;
+  Extension* extensions;
+  Context* context;
+  std::size_t bytes;
+  void* data;
+};
+
+struct OrdinalArgs {
+  std::size_t struct_size;
+  Extension* extensions;
+  Context* context;
+  std::int32_t device;  // out
+};
+
 struct Api {
   std::size_t struct_size;
   Extension* extensions;
   Version version;
   const void* internal;
   Failure* (*create_failure)(FailureArgs*);
-  void* not_used[12];
+  void* not_used;
+  void (*destroy_failure)(DestroyArgs*);
+  void* nor_used;
+  Failure* (*stream_of)(StreamArgs*);
+  void* not_used_either[4];
+  Failure* (*allocate)(MemoryArgs*);
+  Failure* (*free)(FreeArgs*);
+  void* of_threads[2];
   Failure* (*create_future)(FutureCreateArgs*);
   Failure* (*future_is_done)(FutureDoneArgs*);
   Failure* (*future_has_failed)(FutureFailedArgs*);
+  void* of_runs;
+  Failure* (*device_of)(OrdinalArgs*);
 };
 
 // xla::PrimitiveType
@@ -128,7 +177,7 @@ struct Call {
   std::size_t struct_size;
   Extension* extensions;
   const Api* api;
-  void* context;
+  Context* context;
   int stage;
   Buffers inputs;
   Buffers outputs;

@@ -171,6 +171,8 @@ def test_reducescatter(run: Run) -> None:
 
 def test_a_barrier(run: Run) -> None:
     assert hvd.barrier() is None
+    if run is jax.jit and jax.default_backend() != "cpu":
+        pytest.skip("functions for GPUs have no barrier")
     found = run(lambda x: hvd.barrier(after={"x": x * 2, "y": x > 0}))(jnp.ones(3))
     assert found["x"].tolist() == [2.0] * 3
     assert found["y"].tolist() == [True] * 3

@@ -66,6 +66,8 @@ def test_of_reducescatter(run: Run) -> None:
 
 
 def test_of_a_barrier(run: Run) -> None:
+    if run is jax.jit and jax.default_backend() != "cpu":
+        pytest.skip("functions for GPUs have no barrier")
     assert gradient(run, lambda x: hvd.barrier(after=x * 3), jnp.ones(2)).tolist() == [3.0, 3.0]
 
 

@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import horovod.jax as hvd
 import jax
 import pytest
-from horovod.jax import _ffi
+from horovod.jax import _collectives, _ffi
 
 HERE = Path(__file__).resolve()
 INCLUDE = Path(_ffi.ffi.include_dir())
@@ -22,10 +23,12 @@ INCLUDE = Path(_ffi.ffi.include_dir())
 def test_of_the_structs() -> None:
     if hvd.rank() != 0:
         return
+    has_ordinals = "XLA_FFI_DeviceOrdinal_Get" in (INCLUDE / "xla/ffi/api/c_api.h").read_text()
     command = [
         "g++",
         "-std=c++20",
         "-fsyntax-only",
+        *(["-DRODA_HAS_ORDINALS"] if has_ordinals else []),
         f"-I{HERE.parents[3]}",
         f"-I{INCLUDE}",
         str(HERE.parent / "layout.cc"),
@@ -52,7 +55,23 @@ def test_an_import_after_the_first_computation_warns() -> None:
     assert ("Import horovod.jax first" in ended.stderr) is (before == "True")  # 0.4.31 has it off
 
 
-def test_other_devices_are_told_what_to_do() -> None:
-    function = jax.jit(lambda x: hvd.allreduce(x))
-    with pytest.raises(NotImplementedError, match="on CPUs only, and this one is for cuda"):
-        function.trace(jax.numpy.ones(1)).lower(lowering_platforms=("cuda",))
+def lowered_for(platform: str, function: Any) -> str:
+    """Return the program that a compiler for such devices would get."""
+    return jax.jit(function).trace(jax.numpy.ones(1)).lower(lowering_platforms=(platform,)).as_text()
+
+
+def test_for_a_gpu_it_is_the_same_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_collectives._roda, "cuda_usable", lambda: True)
+    text = lowered_for("cuda", lambda x: hvd.allreduce(x, name="on a gpu"))
+    assert _ffi.TARGET in text
+    assert "on a gpu" in text
+    with pytest.raises(NotImplementedError, match="has no barrier"):
+        lowered_for("cuda", lambda x: hvd.barrier(after=x))
+
+
+def test_other_devices_are_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_collectives._roda, "cuda_usable", lambda: False)
+    with pytest.raises(NotImplementedError, match="roda-info says why.*default_device"):
+        lowered_for("cuda", lambda x: hvd.allreduce(x))
+    with pytest.raises(NotImplementedError, match="GPUs of CUDA only, and this one is for tpu"):
+        lowered_for("tpu", lambda x: hvd.allreduce(x))

@@ -162,16 +162,36 @@ def _lower(ctx: Any, *operands: Any, rows: Any, received: Any, splits: Any, **pa
     return rule(ctx, *operands, name=params["name"], splits=text, **numbers, **factors)
 
 
+def _lower_for_cuda(ctx: Any, *operands: Any, **params: Any) -> Any:
+    if params["collective"] == BARRIER:
+        # The GPU comes later to what the host hands it.
+        raise NotImplementedError(
+            "A function that is compiled for a GPU has no barrier: call it outside of jax.jit, or use an allreduce."
+        )
+    if not _roda.cuda_usable():
+        raise NotImplementedError(
+            "Nothing in this installation works on GPUs' memory (roda-info says why), so compiled functions for them "
+            f"have no collectives. {_INSTEAD}"
+        )
+    return _lower(ctx, *operands, **params)
+
+
+_INSTEAD = (
+    "Call the collective outside of jax.jit, or compile for a CPU: with jax.default_device(jax.devices('cpu')[0])."
+)
+
+
 def _refuse(ctx: Any, *_: Any, **__: Any) -> Any:
     platforms = ", ".join(ctx.module_context.platforms)
     raise NotImplementedError(
-        f"Compiled functions run horovod.jax's collectives on CPUs only, and this one is for {platforms}. Call the "
-        "collective outside of jax.jit, or compile for a CPU: with jax.default_device(jax.devices('cpu')[0])."
+        f"Compiled functions run horovod.jax's collectives on CPUs and on GPUs of CUDA only, and this one is for "
+        f"{platforms}. {_INSTEAD}"
     )
 
 
 mlir.register_lowering(collective_p, _refuse)
 mlir.register_lowering(collective_p, _lower, platform="cpu")
+mlir.register_lowering(collective_p, _lower_for_cuda, platform="cuda")
 
 
 # --- differentiating ---

@@ -1,4 +1,4 @@
-"""The library of XLA's handler, which is registered when this module is imported."""
+"""The library of XLA's handlers, which are registered when this module is imported."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def _register() -> None:
     library = ctypes.CDLL(str(Path(__file__).parents[1] / "lib" / "libroda_jax.so"))
     library.roda_jax_use_api(*api_version())
     ffi.register_ffi_target(TARGET, ffi.pycapsule(library.roda_jax_collective), platform="cpu")
+    ffi.register_ffi_target(TARGET, ffi.pycapsule(library.roda_jax_collective_cuda), platform="CUDA")
 
 
 def _run_programs_in_order() -> None:
