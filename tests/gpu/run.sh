@@ -8,11 +8,11 @@
 # OUTPUT (else $OUT, else build/gpu) gets PART.log and PART.json of each part, and summary.json. A part that fails does
 # not keep the next from running. Ends with 0 when nothing failed, with 3 where there is no card.
 #
-# Parts: kernels, shared (two ranks on one card over NCCL), training, steps (beside DDP and plain PyTorch), overlap,
-# faults, staged, composed, cards (several). Needed there: the GPU's driver; for training, steps and overlap python3
-# with PyTorch, and a C++ compiler. NCCL is the one that RODA_NCCL_LIBRARY names, the system's, or PyTorch's. What does not
-# load there is built there, where meson and a compiler are. RODA_TEST_CUDA_LIBRARY=... in place of a card (the double
-# of tests/doubles) shows that this works.
+# Parts: kernels, shared (ranks on one card over NCCL), training, steps (beside DDP and plain PyTorch), overlap, jax,
+# faults, staged, composed, sanitizer, cards (several). Needed there: the GPU's driver; for training, steps and overlap
+# python3 with PyTorch, for jax with JAX, pytest and optax, for each of them a C++ compiler; compute-sanitizer. NCCL is
+# the one that RODA_NCCL_LIBRARY names, the system's, or PyTorch's. What does not load there is built there, where meson
+# and a compiler are. RODA_TEST_CUDA_LIBRARY=... in place of a card (the double of tests/doubles) shows that this works.
 set -euo pipefail
 
 root=$(realpath "$(dirname "$0")/../..")
@@ -71,10 +71,15 @@ gather() {
   gather_libraries "$out"
   check_libraries "$out"
   # The Python part is compiled there, for the Python that has PyTorch.
-  mkdir -p "$out/python/bindings/c" "$out/python/bindings/python" "$out/python/plugins"
+  mkdir -p "$out/python"/{bindings/c,bindings/python,plugins,tests/python,examples}
   cp -r "$root/bindings/python/horovod" "$root/bindings/python/_roda_torch.py" "$root"/tests/gpu/*.py "$out/python"
   cp -r "$root/bindings/python/src" "$out/python/bindings/python"
   cp "$root/bindings/c/roda.h" "$out/python/bindings/c"
+  cp -r "$root/bindings/jax" "$out/python/bindings"
+  cp -r "$root/tests/python/jax" "$out/python/tests/python"
+  cp "$root/examples/jax_digits.py" "$out/python/examples"
+  mkdir -p "$out/python/horovod/lib"
+  strip --strip-debug -o "$out/python/horovod/lib/libroda_jax.so" "$build/bindings/jax/libroda_jax.so"
   cp -r "$root/plugins/abi" "$out/python/plugins"
   megabytes=$(du -sm "$out" | cut -f1)
   echo "$out: $megabytes MB"
@@ -84,7 +89,7 @@ gather() {
 # --- one part -------------------------------------------------------------------------------------------------------
 
 readonly part_seconds=230
-readonly all_parts=(kernels shared training steps overlap faults staged composed cards)
+readonly all_parts=(kernels shared training steps overlap jax faults staged composed sanitizer cards)
 
 # `step WHAT SECONDS COMMAND...`: the command passes within that time, and within that of the part.
 step() {
@@ -125,7 +130,7 @@ engine() {
   local what=$1
   shift
   step "engine: $what" 100 env GPU_TEST_DEVICE="$folder/roda_cuda.so" RODA_TEST_HIERARCHICAL_ADASUM=1 HOROVOD_GLOO_IFACE=lo \
-    LD_LIBRARY_PATH="$folder:$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    HOROVOD_DYNAMIC_PROCESS_SETS=1 LD_LIBRARY_PATH="$folder:$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
     "$folder/run_ranks" "$@" --seconds 95 "$folder/gpu_collectives" --gtest_brief=1
 }
 
@@ -151,13 +156,14 @@ part_shared() {
   needs_nccl || return 0
   step "conformance kit over NCCL, one rank" 60 "$folder/roda-conformance" --plugin nccl --ranks 1 --memory cuda
   GPU_TEST_GPU=0 engine "two ranks on one card over NCCL" -n 2
+  GPU_TEST_GPU=0 engine "four ranks on one card over NCCL" -n 4
 }
 
-# The extension module of horovod, beside its Python files.
+# `build_python MODULES`: the extension module of horovod, beside its Python files, where Python has these.
 build_python() {
   local python=$folder/python include
-  if ! command -v c++ >/dev/null || ! python3 -c 'import torch' 2>/dev/null; then
-    leave_out "$part: it needs PyTorch and a C++ compiler"
+  if ! command -v c++ >/dev/null || ! python3 -c "import $1" 2>/dev/null; then
+    leave_out "$part: it needs a C++ compiler and Python's $1"
     return 1
   fi
   [ -f "$python/horovod/_roda.abi3.so" ] && return
@@ -168,31 +174,41 @@ build_python() {
     "$python"/bindings/python/src/*.cpp -o "$python/horovod/_roda.abi3.so" -L"$folder" -lroda -Wl,-rpath,"\$ORIGIN/../.."
 }
 
-# `python_job WHAT RANKS FILE...`: on one card.
+# `python_job WHAT RANKS ARGUMENT...`: Python on one card, in the folder of its files.
 python_job() {
-  local what=$1 ranks=$2 file=$3
-  shift 3
-  step "$what" 120 env PYTHONPATH="$folder/python${PYTHONPATH:+:$PYTHONPATH}" CUDA_VISIBLE_DEVICES=0 OUTPUT="$output" \
-    LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-    "$folder/run_ranks" -n "$ranks" --seconds 115 "$(command -v python3)" "$folder/python/$file" "$@"
+  local what=$1 ranks=$2
+  shift 2
+  step "$what" 120 env -C "$folder/python" PYTHONPATH="$folder/python${PYTHONPATH:+:$PYTHONPATH}" CUDA_VISIBLE_DEVICES=0 \
+    OUTPUT="$output" LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    "$folder/run_ranks" -n "$ranks" --seconds 115 "$(command -v python3)" "$@"
 }
 
 part_training() {
-  build_python || return 0
+  build_python torch || return 0
   python_job "training, one rank" 1 training.py
   find_nccl && python_job "training, two ranks on one card over NCCL" 2 training.py
+  find_nccl && python_job "tensors of all kinds, four ranks on one card over NCCL" 4 tensors.py
+  find_nccl && python_job "the same of two ranks, and torch.compile" 2 tensors.py --compile
   HOROVOD_GPU_OPERATIONS=shm+tcp python_job "training, two ranks on one card, staged" 2 training.py
 }
 
 part_steps() {
-  build_python || return 0
+  build_python torch || return 0
   python_job "steps, one rank" 1 steps.py
   find_nccl && python_job "steps, two ranks on one card over NCCL" 2 steps.py
 }
 
 part_overlap() {
-  build_python || return 0
+  build_python torch || return 0
   python_job "overlap, two ranks on one card" 2 steps.py --profile
+}
+
+# The tests of horovod.jax, on arrays of the card. JAX would take most of its memory, and round what it multiplies.
+part_jax() {
+  build_python "jax, pytest, optax" || return 0
+  export JAX_PLATFORMS=cuda,cpu XLA_PYTHON_CLIENT_PREALLOCATE=false JAX_DEFAULT_MATMUL_PRECISION=highest
+  find_nccl && python_job "JAX, two ranks on one card over NCCL" 2 -m pytest -q -p no:cacheprovider tests/python/jax
+  python_job "JAX, one rank" 1 -m pytest -q -p no:cacheprovider tests/python/jax
 }
 
 part_faults() {
@@ -228,9 +244,20 @@ part_composed() {
       HOROVOD_GPU_OPERATIONS=nccl+$between \
       engine "two hosts of one rank on one card, NCCL inside and $between between" -n 2 --hosts 2
   done
+  HOROVOD_GPU_OPERATIONS=nccl+tcp engine "two hosts of two ranks on one card, NCCL inside and TCP between" -n 4 --hosts 2
   GPU_TEST_PLAN="reducescatter on each card by nccl/native, then allreduce across cards of each host by shm" \
     HOROVOD_GPU_OPERATIONS=nccl+shm RODA_LEVELS=card=1,host \
     engine "two ranks of one host on one card, NCCL in each and shm between" -n 2
+}
+
+part_sanitizer() {
+  if ! command -v compute-sanitizer >/dev/null; then
+    leave_out "$part: there is no compute-sanitizer"
+    return
+  fi
+  for tool in memcheck racecheck initcheck; do
+    step "kernels under $tool" 70 compute-sanitizer --tool "$tool" --error-exitcode 9 "$folder/gpu_kernels" --gtest_brief=1
+  done
 }
 
 part_cards() {
