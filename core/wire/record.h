@@ -2,8 +2,7 @@
 // Everything in one record is applied as a unit.
 //
 // Layout (host byte order; the job's fingerprint refuses a mix): RecordHeader, then items of an ItemHeader and its
-// payload, each padded to 8 bytes. Requests travel as FlatBuffers. A reader trusts nothing: every length is checked
-// against the record, every FlatBuffer verified.
+// payload, each padded to 8 bytes. A reader trusts nothing: every length is checked against the record.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +33,7 @@ enum class Item : std::uint16_t {
   // u64
   // words[].
   kBits = 1,
-  kRequest = 2,    // one RequestMessage
+  kRequest = 2,    // what one rank asks for: RequestHead in record.cc
   kFinished = 3,   // u64: launches of `set` that the speaker completed
   kAddSet = 4,     // i32 ranks[], sorted
   kRemoveSet = 5,  // of `set`

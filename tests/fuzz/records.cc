@@ -162,17 +162,6 @@ std::string in_parts(const Record& whole) {
   return seed({{0, part(item.payload.first(half))}, {0, part(item.payload.subspan(half))}});
 }
 
-// A request whose dimensions lie where no 64-bit number may, which flatbuffers' verifier lets pass. The fuzzer found
-// it.
-std::string request_lying_askew() {
-  const std::uint64_t bytes[] = {
-      0x200780000, 0x6800000000,     0x2400000000,      0x1a000000000000, 0x6000500000014,
-      0x7,         0x10000c00080000, 0x10705000000001a, 0x1800000034,     0x400000004,
-      0x100000001, 0x100000001,      0x100000000000000, 0x78000000,       0x100000000,
-  };
-  return std::string(reinterpret_cast<const char*>(bytes), sizeof bytes) + number(std::uint32_t{'x'});
-}
-
 std::string from_all(const Record& record) { return seed({{0, record}, {1, record}, {2, record}, {3, record}}); }
 
 }  // namespace

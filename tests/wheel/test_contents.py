@@ -120,5 +120,5 @@ def test_manual_pages_and_completion_are_inside(unpacked: Path) -> None:
 
 def test_licenses_of_what_is_compiled_in_are_inside(unpacked: Path) -> None:
     [text] = [path.read_text() for path in unpacked.glob("*.dist-info/licenses/THIRD_PARTY")]
-    for part in ("cli11", "fmt", "flatbuffers", "nlohmann", "mbedtls", "gloo", "libc++"):
+    for part in ("cli11", "fmt", "nlohmann", "mbedtls", "gloo", "libc++"):
         assert part in text.lower()
