@@ -105,7 +105,9 @@ Status ControlPlane::watch() {
   if (!poll_) return Status::of_errno("epoll_create1");
   RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), segment_->doorbell(), kDoorbell));
   for (int local = 0; local < segment_->size(); ++local) {
-    RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), segment_->process_fd(local), static_cast<std::uint64_t>(local)));
+    const auto number = static_cast<std::uint64_t>(local);
+    RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), segment_->process_fd(local), number));
+    RODA_RETURN_IF_ERROR(watch_fd(poll_.get(), segment_->presence_fd(local), number));
   }
   if (links_ == nullptr) return {};
   timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
@@ -237,11 +239,11 @@ Status ControlPlane::look() {
     if (events[i].data.u64 >= kTimer) continue;
     const int local = static_cast<int>(events[i].data.u64);
     epoll_ctl(poll_.get(), EPOLL_CTL_DEL, segment_->process_fd(local), nullptr);
+    epoll_ctl(poll_.get(), EPOLL_CTL_DEL, segment_->presence_fd(local), nullptr);
     if (segment_->departed(local)) continue;
     const std::int32_t rank = segment_->world_rank(local);
-    const Status dead = Status::peer(rank, "Rank " + std::to_string(rank) + " (" + host_name_ +
-                                               ") died: its process ended without hvd.shutdown(). Look at its output "
-                                               "for the cause.");
+    const Status dead =
+        Status::peer(rank, "Rank " + std::to_string(rank) + " (" + host_name_ + ") " + segment_->how_it_ended(local));
     abort(dead);
     return dead;
   }

@@ -259,9 +259,11 @@ Status HostLinks::service(Status* abort) {
   for (Link& link : links_) {
     const Status status = move(link, abort);
     if (status.ok() || !abort->ok() || !first.ok()) continue;
-    first = Status::peer(link.rank, "The link to the host of rank " + std::to_string(link.rank) + " (" +
-                                        link.connection->peer() + ") broke: " + status.message() +
-                                        ". Its process, its machine or the network in between is down.");
+    first = Status::peer(
+        link.rank, "The link to the host of rank " + std::to_string(link.rank) + " (" + link.connection->peer() +
+                       ") broke: " + status.message() +
+                       ". Its process ended or became another program, or its machine or the network in between is "
+                       "down.");
   }
   return first;
 }

@@ -1,5 +1,6 @@
 #include "core/control/host_segment.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -10,6 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <new>
 #include <utility>
 
@@ -24,6 +27,7 @@ constexpr std::uint32_t kAttemptsPerLook = 20;  // at a peer's mailbox: the stor
 constexpr std::uint32_t kLogCells = 8192;  // 1 MiB
 constexpr std::uint32_t kUpCells = 2048;
 static_assert(LogRing::max_record(std::min(kLogCells, kUpCells)) >= wire::kMostRecordBytes);
+constexpr char kLabel[] = "roda-control";  // in /proc/PID/maps
 constexpr std::uint64_t kMailTag = 0x726f646163746cu;
 
 // What a peer's message says besides its descriptors. The nonce comes from the leader through the authenticated store:
@@ -72,7 +76,9 @@ HostSegment::HostSegment(std::vector<std::int32_t> ranks, int local_rank, std::s
       local_rank_(local_rank),
       hosts_(std::move(hosts)),
       doorbells_(ranks_.size()),
-      processes_(ranks_.size()) {}
+      processes_(ranks_.size()),
+      presences_(ranks_.size()),
+      pids_(ranks_.size()) {}
 
 HostSegment::RankCell& HostSegment::cell(int local) const {
   auto* cells = reinterpret_cast<RankCell*>(segment_.data() + aligned(sizeof(Header)));
@@ -93,7 +99,7 @@ std::span<std::byte> HostSegment::room(int local) const {
 
 Status HostSegment::create_segment() {
   const std::size_t bytes = total_bytes();
-  RODA_RETURN_IF_ERROR(SharedSegment::create("roda-control", bytes, &segment_));
+  RODA_RETURN_IF_ERROR(SharedSegment::create(kLabel, bytes, &segment_));
   RODA_RETURN_IF_ERROR(segment_.reserve(0, bytes));
   auto* header = new (segment_.data()) Header{};
   if (getrandom(&header->nonce, sizeof header->nonce, 0) != sizeof header->nonce) return Status::of_errno("getrandom");
@@ -119,9 +125,7 @@ Status HostSegment::form(Store& store, const std::string& key, const std::vector
                          std::int32_t self, std::string hosts, Deadline deadline, std::unique_ptr<HostSegment>* out) {
   const auto at = std::ranges::find(ranks, self);
   std::unique_ptr<HostSegment> segment(new HostSegment(ranks, static_cast<int>(at - ranks.begin()), std::move(hosts)));
-  const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (bell < 0) return Status::of_errno("eventfd");
-  segment->doorbells_[static_cast<std::size_t>(segment->local_rank_)].reset(bell);
+  RODA_RETURN_IF_ERROR(segment->open_own());
   if (segment->local_rank_ == 0) RODA_RETURN_IF_ERROR(segment->create_segment());
   if (segment->size() > 1) RODA_RETURN_IF_ERROR(segment->exchange(store, key, deadline));
   segment->layout();
@@ -131,7 +135,21 @@ Status HostSegment::form(Store& store, const std::string& key, const std::vector
   return {};
 }
 
-// Everybody learns everybody's mailbox from the store and sends its doorbell; the leader's message carries the segment.
+Status HostSegment::open_own() {
+  const auto self = static_cast<std::size_t>(local_rank_);
+  doorbells_[self].reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!doorbells_[self]) return Status::of_errno("eventfd");
+  if (size() == 1) return {};
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return Status::of_errno("pipe2");
+  presences_[self].reset(ends[0]);
+  present_.reset(ends[1]);
+  present_guard_ = ForkGuard(present_.get());
+  return {};
+}
+
+// Everybody learns everybody's mailbox from the store and sends its descriptors; the leader's message carries the
+// segment.
 Status HostSegment::exchange(Store& store, const std::string& key, Deadline deadline) {
   FdMailbox mailbox;
   RODA_RETURN_IF_ERROR(FdMailbox::open(&mailbox));
@@ -159,6 +177,7 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
     const int peer = (local_rank_ + i) % size();
     RODA_RETURN_IF_ERROR(send_to(peer, addresses[static_cast<std::size_t>(peer)], store, key, &mailbox, deadline));
   }
+  presences_[static_cast<std::size_t>(local_rank_)].reset();  // of the others from here on
   while (missing_ > 0) {
     RODA_RETURN_IF_ERROR(take_all(&mailbox));
     if (missing_ == 0) break;
@@ -192,7 +211,7 @@ Status HostSegment::take_all(FdMailbox* mailbox) {
 Status HostSegment::send_to(int peer, const std::string& address, Store& store, const std::string& key,
                             FdMailbox* mailbox, Deadline deadline) {
   const Mail mail{nonce_, local_rank_};
-  std::vector<int> fds{doorbell()};
+  std::vector<int> fds{doorbell(), presence_fd(local_rank_)};
   if (local_rank_ == 0) fds.push_back(segment_.fd());
   std::uint32_t attempts = 0;
   for (bool sent = false; !sent;) {
@@ -214,17 +233,19 @@ Status HostSegment::take(FdMailbox::Message message) {
   std::memcpy(&mail, message.payload.data(), sizeof mail);
   if (mail.nonce != nonce_ || mail.local_rank < 0 || mail.local_rank >= size()) return Status::auth("a stranger");
   const auto peer = static_cast<std::size_t>(mail.local_rank);
-  if (message.fds.size() != (peer == 0 ? 2u : 1u)) return Status::auth("a wrong number of descriptors");
+  if (message.fds.size() != (peer == 0 ? 3u : 2u)) return Status::auth("a wrong number of descriptors");
   if (doorbells_[peer]) return Status::precondition("Rank " + std::to_string(ranks_[peer]) + " was started twice");
   doorbells_[peer] = std::move(message.fds[0]);
+  presences_[peer] = std::move(message.fds[1]);
   if (peer == 0) {
-    RODA_RETURN_IF_ERROR(SharedSegment::attach(std::move(message.fds[1]), total_bytes(), &segment_));
+    RODA_RETURN_IF_ERROR(SharedSegment::attach(std::move(message.fds[2]), total_bytes(), &segment_));
     if (reinterpret_cast<Header*>(segment_.data())->nonce != nonce_) {
       return Status::precondition("The shared memory that rank " + std::to_string(ranks_[0]) +
                                   " passed is not the memory it wrote to; set HOROVOD_HOSTNAME to different names if "
                                   "the ranks do not share a machine");
     }
   }
+  pids_[peer] = message.sender;
   if (message.sender > 0) {
     processes_[peer].reset(static_cast<int>(syscall(SYS_pidfd_open, message.sender, 0)));
     if (!processes_[peer] && errno == ESRCH) {
@@ -241,8 +262,8 @@ Status HostSegment::wait_for_all(Store& store, const std::string& key, Deadline 
       if (std::chrono::steady_clock::now() > deadline) {
         return timed_out(world_rank(local), "to map the host's shared memory");
       }
-      pollfd p{process_fd(local), POLLIN, 0};
-      if (::poll(&p, 1, WaitPolicy::look_ms(looks)) > 0) {
+      pollfd ends[] = {{process_fd(local), POLLIN, 0}, {presence_fd(local), 0, 0}};
+      if (::poll(ends, 2, WaitPolicy::look_ms(looks)) > 0) {
         return Status::peer(world_rank(local),
                             "Rank " + std::to_string(world_rank(local)) + " died while the job was starting");
       }
@@ -305,6 +326,32 @@ void HostSegment::wake_all() {
 void HostSegment::depart() { cell(local_rank_).departed.store(1, std::memory_order_release); }
 
 bool HostSegment::departed(int local) const { return cell(local).departed.load(std::memory_order_acquire) != 0; }
+
+// A process that ends gives up its memory before its descriptors, and one that becomes another program gets new memory
+// before: what /proc shows now is what is true.
+std::string HostSegment::how_it_ended(int local) const {
+  const std::string process = "/proc/" + std::to_string(pids_[static_cast<std::size_t>(local)]);
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink(process + "/exe", error);
+  std::ifstream maps(process + "/maps");
+  bool maps_segment = false, maps_anything = false;
+  for (std::string line; !error && !maps_segment && std::getline(maps, line); maps_anything = true) {
+    maps_segment = line.find(kLabel) != std::string::npos;
+  }
+  pollfd ended{process_fd(local), POLLIN, 0};
+  const bool has_ended = ::poll(&ended, 1, 0) > 0;  // its number may be another process's by now
+  if (has_ended || !maps_anything)
+    return "died: its process ended without hvd.shutdown(). Look at its output for the cause.";
+  const std::string pid = process.substr(sizeof "/proc/" - 1);
+  if (maps_segment) {
+    return "is lost: its process " + pid +
+           " closed the descriptors that connect it to the other ranks (os.closerange, "
+           "or a start as a daemon). Call hvd.shutdown() first, or close only what the program opened.";
+  }
+  return "is lost: its process " + pid + " runs another program now, " + program.string() +
+         ", without hvd.shutdown(). Start other programs in processes of their own (subprocess), or call "
+         "hvd.shutdown() before os.exec*.";
+}
 
 void HostSegment::abort(const Status& cause) {
   std::uint32_t none = 0;

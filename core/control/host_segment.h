@@ -5,6 +5,8 @@
 // Threads: the holder of the baton, but abort() and aborted() from any thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,6 +16,7 @@
 #include "core/bootstrap/store.h"
 #include "core/control/log_ring.h"
 #include "plugins/base/fd_mailbox.h"
+#include "plugins/base/fork_guard.h"
 #include "plugins/base/shared_segment.h"
 #include "plugins/base/status.h"
 #include "plugins/base/unique_fd.h"
@@ -53,6 +56,11 @@ class HostSegment {
   // --- ranks that end ---
   // Readable when the process of that local rank is gone; -1 for this rank.
   int process_fd(int local) const { return processes_[static_cast<std::size_t>(local)].get(); }
+  // Hangs up when no process holds the rank's own end any more: the rank has ended, has become another program, or has
+  // closed all its descriptors. Forked children do not hold it. -1 for this rank.
+  int presence_fd(int local) const { return presences_[static_cast<std::size_t>(local)].get(); }
+  // Which of these, once one of the two rang: the end of a sentence whose subject is that rank.
+  std::string how_it_ended(int local) const;
   void depart();  // this rank leaves in an orderly way
   bool departed(int local) const;
 
@@ -75,6 +83,7 @@ class HostSegment {
   std::size_t rooms_offset() const;
   std::size_t hosts_offset() const { return rooms_offset() + ranks_.size() * kRoomBytes; }
   std::size_t total_bytes() const { return hosts_offset() + hosts_.size(); }
+  Status open_own();
   Status create_segment();
   Status exchange(Store& store, const std::string& key, Deadline deadline);
   Status send_to(int local, const std::string& address, Store& store, const std::string& key, FdMailbox* mailbox,
@@ -100,6 +109,10 @@ class HostSegment {
   LogRing up_;
   std::vector<UniqueFd> doorbells_;  // eventfds, per local rank
   std::vector<UniqueFd> processes_;  // pidfds, per local rank
+  std::vector<UniqueFd> presences_;  // reading ends of pipes, per local rank
+  std::vector<pid_t> pids_;          // per local rank; 0: this one, or not to be seen from here
+  UniqueFd present_;                 // the writing end of this rank's pipe, nobody else's
+  ForkGuard present_guard_;
 };
 
 }  // namespace roda::control

@@ -195,6 +195,30 @@ TEST(Faults, ARankDiesWhileItsChildLives) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
+// The rank's process goes on, as one that is none of this job: it stops until the others have ended.
+TEST(Faults, ARankRunsAnotherProgram) {
+  float x = 1;
+  const Shape one{1};
+  Outcome o = run(make_op(RODA_ALLREDUCE, "before", one, &x, &x));
+  if (is_victim()) execl("/bin/sh", "sh", "-c", "kill -STOP $$", nullptr);
+  const auto start = std::chrono::steady_clock::now();
+  if (o.code == RODA_OK) o = run(make_op(RODA_ALLREDUCE, "after", one, &x, &x));
+  expect_named(o);
+  EXPECT_NE(o.message.find(" runs another program now, /"), std::string::npos) << o.message;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+// As programs do that become daemons. The rank itself, too, is told.
+TEST(Faults, ARankClosesAllDescriptors) {
+  float x = 1;
+  const Shape one{1};
+  Outcome o = run(make_op(RODA_ALLREDUCE, "before", one, &x, &x));
+  if (is_victim()) close_range(STDERR_FILENO + 1, ~0u, 0);
+  if (o.code == RODA_OK) o = run(make_op(RODA_ALLREDUCE, "after", one, &x, &x));
+  expect_named(o);
+  EXPECT_NE(o.message.find(" closed the descriptors that connect it"), std::string::npos) << o.message;
+}
+
 // The others have joined, and wait for the last one.
 TEST(Faults, ARankDiesBeforeItJoins) {
   float x = 1;

@@ -95,6 +95,27 @@ TEST(HostSegment, TheFirstAbortStaysAndWakesEverybody) {
   });
 }
 
+// Without a word: as when its process becomes another program. Here it goes on, so it has closed its descriptors.
+TEST(HostSegment, ARankThatClosesItsDescriptorsIsMissedAtOnce) {
+  LocalStore store;
+  std::atomic<bool> has_looked{false};
+  expect_ok(on_ranks(2, [&](int local) {
+    std::unique_ptr<HostSegment> segment;
+    RODA_RETURN_IF_ERROR(HostSegment::form(store, "k", {10, 11}, 10 + local, "a b", soon(), &segment));
+    EXPECT_EQ(segment->presence_fd(local), -1);
+    if (local == 1) {
+      while (!has_looked.load()) std::this_thread::yield();
+      return Status();
+    }
+    pollfd presence{segment->presence_fd(1), 0, 0};
+    EXPECT_EQ(::poll(&presence, 1, 0), 0);
+    has_looked = true;
+    EXPECT_EQ(::poll(&presence, 1, 20'000), 1);
+    EXPECT_NE(segment->how_it_ended(1).find("closed the descriptors"), std::string::npos) << segment->how_it_ended(1);
+    return Status();
+  }));
+}
+
 TEST(HostSegment, ARankThatNeverComesIsNamed) {
   LocalStore store;
   std::unique_ptr<HostSegment> segment;
