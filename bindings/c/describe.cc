@@ -77,7 +77,7 @@ char* explain(roda::engine::PlanQuery query, const char* memory, const Topology*
   const roda::Knobs knobs = roda::Knobs::from_environment(&status);
   std::unique_ptr<roda::engine::Planner> planner;
   const bool is_described = topology != nullptr && job == nullptr;
-  if (status.ok()) status = Environment::get().make_planner(knobs, &planner, is_described && has_gpus(*topology));
+  if (status.ok()) status = Environment::get().make_planner(knobs, {}, &planner, is_described && has_gpus(*topology));
   Topology levelled = topology != nullptr ? *topology : Topology();
   if (status.ok() && topology != nullptr) status = roda::topology::find_levels(knobs.levels, &levelled);
   if (status.ok()) status = choose_memory(memory, topology, *planner, &query);

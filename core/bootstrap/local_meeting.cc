@@ -96,6 +96,8 @@ Status LocalMeeting::open(const std::string& name, Deadline deadline) {
   while (::bind(listener_.get(), address.get(), address.length) != 0) {
     if (errno != EADDRINUSE) return Status::of_errno("binding a socket");
     if (Store::Clock::now() >= deadline) {
+      UniqueFd taker;
+      if (const Status who = connect_to(name, deadline, &taker); who.code() == RODA_ERR_AUTH) return who;
       return Status::precondition(
           "another rank 0 of this job runs on this host: give every job a MASTER_PORT of its own");
     }

@@ -53,8 +53,7 @@ Engine::Engine(Parts parts)
   for (const auto& ranks : parts_.static_sets) open_set(negotiator_.add_static_set(ranks), ranks);
   const std::string& timeline = parts_.knobs.timeline;
   if (!timeline.empty() && timeline != "DYNAMIC") start_timeline(timeline, parts_.knobs.timeline_mark_cycles);
-  thread_ = std::thread([this] { run(); });
-  pin();
+  start();
 }
 
 Engine::~Engine() {

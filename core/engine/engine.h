@@ -178,7 +178,8 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
     }
   }
 
-  void run();        // the engine's thread
+  void run();  // the engine's thread
+  void start();
   void pin();        // that thread, where the user asked for it
   void call_back();  // the thread of continuations
   void call(const Continuation& continuation);

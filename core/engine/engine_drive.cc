@@ -1,10 +1,12 @@
 // The loop of the baton's holder: announce, apply the log, run launches, sleep.
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "core/engine/affinity.h"
 #include "core/engine/engine.h"
 #include "plugins/base/format.h"
+#include "plugins/base/helper_thread.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {
@@ -20,6 +22,18 @@ constexpr auto kNever = CoarseClock::time_point::max();
 }  // namespace
 
 // --- the engine's own thread ----------------------------------------------------------------------------------------
+
+// Without a thread the others hear why.
+void Engine::start() {
+  try {
+    thread_ = start_thread("roda-engine", [this] { run(); });
+  } catch (const std::runtime_error& error) {
+    parts_.control->abort(Status(RODA_ERR_SYSTEM, roda::format("Rank {}: {}", parts_.rank, error.what()), parts_.rank));
+    static_cast<void>(parts_.control->service(true));
+    throw;
+  }
+  pin();
+}
 
 void Engine::pin() {
   const std::string& list = parts_.knobs.thread_affinity;

@@ -54,8 +54,20 @@ Environment& Environment::get() {
 
 Environment::Environment() : host_(write_log, roda_cpu_device()), loader_(*host_.table()) { loader_.scan(); }
 
-Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus) {
-  const Offer offer{loader_, for_gpus};
+Refusals Environment::refusals(int ranks) {
+  Refusals refused;
+  for (const plugins::PluginRecord* record : loader_.records()) {
+    if (ranks == 1 || record->transport == nullptr || record->transport->suits == nullptr) continue;
+    roda_error error = make_error();
+    const Status status = Status::from(record->transport->suits(host(), ranks, &error), error);
+    if (!status.ok()) refused[record->name] = status.message();
+  }
+  return refused;
+}
+
+Status Environment::make_planner(const Knobs& knobs, const Refusals& refused, std::unique_ptr<Planner>* planner,
+                                 bool for_gpus) {
+  const Offer offer{loader_, refused, for_gpus};
   const std::vector<std::string> named = names_in(knobs.cpu_operations);
   if (const auto signs = std::ranges::count(knobs.cpu_operations, '+');
       signs > 0 && static_cast<std::size_t>(signs) >= named.size()) {
@@ -89,7 +101,7 @@ Status Environment::make_planner(const Knobs& knobs, std::unique_ptr<Planner>* p
   }
   std::vector<const roda_transport*> usable;  // now that all that is named is opened
   for (const plugins::PluginRecord* record : loader_.records()) {
-    if (record->transport != nullptr) usable.push_back(record->transport);
+    if (record->transport != nullptr && !refused.contains(record->name)) usable.push_back(record->transport);
   }
   auto for_host = in_order_of_preference(std::move(usable), named);
   RODA_RETURN_IF_ERROR(choose_for_devices(knobs, offer, for_host, &options.on_device));

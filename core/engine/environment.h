@@ -6,6 +6,7 @@
 
 #include "core/bootstrap/join.h"
 #include "core/knobs/knobs.h"
+#include "core/plan/carriers.h"
 #include "core/plan/planner.h"
 #include "plugins/loader/host.h"
 #include "plugins/loader/loader.h"
@@ -23,7 +24,11 @@ class Environment {
   // The planner that these settings allow. A transport that HOROVOD_CPU_OPERATIONS names and that can't be used is an
   // error with the reason; nothing is used in its place.
   // `for_gpus`: the plans are for a cluster with GPUs that somebody described (Offer::assumes_gpus).
-  Status make_planner(const Knobs& knobs, std::unique_ptr<Planner>* planner, bool for_gpus = false);
+  Status make_planner(const Knobs& knobs, const Refusals& refused, std::unique_ptr<Planner>* planner,
+                      bool for_gpus = false);
+
+  // What this process has no room for where it is one of so many ranks of this host.
+  Refusals refusals(int ranks);
 
   // The plugin that brings this job together: HOROVOD_CONTROLLER's choice if it names one; else, where neither ours nor
   // a launcher inside the plugin's has set ranks, one whose launcher started this process. Null where there is none.

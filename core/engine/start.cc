@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <mutex>
 #include <sstream>
+#include <stdexcept>
 
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/hosts.h"
@@ -119,20 +120,40 @@ Status in_words_of(int rank, const Status& status) {
   return {status.code(), roda::format("Rank {}: {}", rank, status.message()), status.rank() < 0 ? rank : status.rank()};
 }
 
-// Every rank says how it fared so far; the first failure becomes everybody's.
-Status vote(const Parts& parts, const std::string& step, const Status& mine, Deadline deadline) {
+// "shm<tab>the reason" for each, a line each; no name begins as a failure's text does.
+std::string text_of(const Refusals& refused) {
+  std::string text;
+  for (const auto& [name, reason] : refused) text += name + '\t' + reason + '\n';
+  return text;
+}
+
+void add_refusals(const std::string& text, const std::string& whose, Refusals* refused) {
+  std::istringstream lines(text);
+  for (std::string name, reason; std::getline(lines, name, '\t') && std::getline(lines, reason);) {
+    refused->try_emplace(name, whose + reason);
+  }
+}
+
+// Every rank says how it fared so far, and what it can't use; the first failure becomes everybody's, else *refused what
+// any rank refuses.
+Status vote(const Parts& parts, const std::string& step, const Status& mine, Refusals* refused, Deadline deadline) {
   std::string result;
-  const std::string text = mine.ok() ? "" : store_wire::text_of(mine);
-  auto combine = [](const std::vector<std::string>& all, std::string*) {
+  const std::string text = mine.ok() ? text_of(*refused) : store_wire::text_of(mine);
+  auto combine = [](const std::vector<std::string>& all, std::string* together) {
+    Refusals of_all;
     for (int rank = 0; const std::string& said : all) {
-      const Status theirs = said.empty() ? Status() : store_wire::failure_of(said);
-      if (!theirs.ok()) return in_words_of(rank, theirs);
+      if (said.starts_with('-')) return in_words_of(rank, store_wire::failure_of(said));
+      add_refusals(said, roda::format("rank {}: ", rank), &of_all);
       ++rank;
     }
+    *together = text_of(of_all);
     return Status();
   };
-  return gather(*parts.store, parts.rank, parts.topology.size(), parts.job_key + step, text, deadline, combine,
-                &result);
+  RODA_RETURN_IF_ERROR(
+      gather(*parts.store, parts.rank, parts.topology.size(), parts.job_key + step, text, deadline, combine, &result));
+  refused->clear();
+  add_refusals(result, "", refused);
+  return {};
 }
 
 // Where other hosts reach this one. A name of an interface that is wrong on one host is found before anybody waits for
@@ -155,14 +176,20 @@ Status find_address(const std::vector<RankReport>& reports, Parts* parts) {
 }
 
 // A rank that can carry nothing says so itself: in a list of who has what it would look as if the others were wrong.
-Status check_transports(const Parts& parts) {
+Status check_transports(const Parts& parts, const Refusals& refused) {
   if (parts.topology.size() == 1 || !parts.planner->carriers().for_host().empty()) return {};
   std::string reasons;
+  for (const auto& [name, reason] : refused) reasons += (reasons.empty() ? ": " : "; ") + name + ": " + reason;
   for (const plugins::PluginRecord* record : Environment::get().loader().records()) {
     if (record->usable || record->is_put_off || record->reason.empty()) continue;
     reasons += (reasons.empty() ? ": " : "; ") + record->name + ": " + record->reason;
   }
   return Status::unavailable("no transport can be used here" + reasons + ". `roda-info --plugins` lists them.");
+}
+
+Status plan_without(const Refusals& refused, Parts* parts) {
+  RODA_RETURN_IF_ERROR(Environment::get().make_planner(parts->knobs, refused, &parts->planner));
+  return check_transports(*parts, refused);
 }
 
 // What is worth saying of the topology, and its file if one is asked for: neither may end the job. A limit below the
@@ -184,9 +211,15 @@ Status agree(const topology::View& view, const std::vector<RankReport>& reports,
              const std::vector<std::vector<std::int32_t>>& sets, Deadline deadline, Parts* parts) {
   Store& store = *parts->store;
   Topology* const topology = &parts->topology;
-  if (mine.ok()) mine = Environment::get().make_planner(parts->knobs, &parts->planner);
-  if (mine.ok()) mine = check_transports(*parts);
-  RODA_RETURN_IF_ERROR(vote(*parts, "/settings", mine, deadline));
+  Refusals refused = Environment::get().refusals(static_cast<int>(topology->host_of(parts->rank).ranks.size()));
+  if (mine.ok()) mine = plan_without(refused, parts);
+  RODA_RETURN_IF_ERROR(vote(*parts, "/settings", mine, &refused, deadline));
+  if (!refused.empty()) RODA_RETURN_IF_ERROR(plan_without(refused, parts));  // what one rank can't use none does
+  for (const auto& [name, reason] : refused) {
+    if (parts->rank == 0 && parts->knobs.cpu_operations.empty()) {
+      RODA_LOG(warning, "the job goes on without the transport {}: {}", name, reason);
+    }
+  }
   RODA_RETURN_IF_ERROR(
       topology::share(store, parts->rank, reports, view, parts->job_key + "/topology", deadline, topology));
   RODA_RETURN_IF_ERROR(check_agreement(store, parts->rank, topology->size(), parts->job_key + "/agreement",
@@ -263,8 +296,9 @@ Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>
   mine = control::ControlPlane::connect(*parts->store, parts->topology, rank, options, &parts->control);
   // The others may wait for this rank, and hear at once why in vain.
   if (!mine.ok() && mine.code() != RODA_ERR_TIMEOUT) return first_cause(*parts->store, options.key, mine);
+  Refusals none;
   RODA_RETURN_IF_ERROR(
-      vote(*parts, "/connected", mine, std::max(deadline, std::chrono::steady_clock::now() + kLastWord)));
+      vote(*parts, "/connected", mine, &none, std::max(deadline, std::chrono::steady_clock::now() + kLastWord)));
   parts->host = Environment::get().host();
   parts->device = Environment::get().loader().device_for(RODA_MEMORY_CUDA);
   parts->static_sets = std::move(static_sets);
@@ -335,7 +369,11 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   RODA_RETURN_IF_ERROR(status);
   RODA_RETURN_IF_ERROR(left);
   tell_of_start(parts);
-  *engine = std::make_unique<Engine>(std::move(parts));
+  try {
+    *engine = std::make_unique<Engine>(std::move(parts));
+  } catch (const std::runtime_error& error) {  // no thread is to be had; the others know
+    return Status::system(error.what());
+  }
   return {};
 }
 

@@ -147,11 +147,14 @@ Status WorkMemory::grow(const DeviceQueue* queue, std::size_t bytes, TransportGr
     data_ = on_device_.data();
     return status;
   }
-  if (lender != nullptr && !lender->context().has(RODA_CAP_ALLOCATE)) lender = nullptr;
   Status status;
-  if (bytes > host_.memory.length || lender != host_.lender) {
+  if (bytes > host_.memory.length || lender != asked_) {
     host_ = Host();
+    asked_ = lender;
+    if (lender != nullptr && !lender->context().has(RODA_CAP_ALLOCATE)) lender = nullptr;
     status = allocate(bytes, lender, &host_);
+    // Memory of our own serves, too: peers reach it by one copy more.
+    if (lender != nullptr && status.code() == RODA_ERR_NO_MEMORY) status = allocate(bytes, nullptr, &host_);
   }
   data_ = static_cast<char*>(host_.memory.address);
   return status;

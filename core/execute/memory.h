@@ -82,9 +82,9 @@ class DeviceMemory {
 class WorkMemory {
  public:
   // At least `bytes`, in whole lines; the contents are lost when it grows. `queue` null: in host memory. Of the
-  // `lender` where that hands out memory; on the host it outlives this.
+  // `lender` where that hands out memory and has so much; on the host it outlives this.
   Status reserve(const DeviceQueue* queue, std::size_t bytes, TransportGroup* lender = nullptr) {
-    const bool is_there = queue == nullptr && !is_on_device_ && bytes <= host_.memory.length && lender == host_.lender;
+    const bool is_there = queue == nullptr && !is_on_device_ && bytes <= host_.memory.length && lender == asked_;
     return is_there ? Status() : grow(queue, bytes, lender);
   }
   // Of a device: as DeviceMemory::register_with() and forget().
@@ -121,6 +121,7 @@ class WorkMemory {
   bool is_on_device_ = false;
   DeviceMemory on_device_;
   Host host_;
+  TransportGroup* asked_ = nullptr;  // by whoever reserved that: the lender of host_, unless it had none
 };
 
 }  // namespace roda::execute

@@ -114,6 +114,7 @@ Carriers::Transports in_order_of_preference(Carriers::Transports usable, const s
 }
 
 const roda_transport* Offer::transport(const plugins::PluginRecord& record) const {
+  if (refused.contains(record.name)) return nullptr;
   if (record.transport != nullptr || !assumes_gpus || record.offered == nullptr) return record.transport;
   return works_on_devices(record.offered) ? record.offered : nullptr;
 }
@@ -133,6 +134,7 @@ std::string Offer::why_unusable(const std::string& name) const {
   }
   if (transport(*record) != nullptr) return "";
   if (!record->usable) return "which can't be used here: " + record->reason;
+  if (const auto why = refused.find(name); why != refused.end()) return "which can't be used here: " + why->second;
   return "which is a plugin of kind '" + record->kind + "' and carries no data";
 }
 

@@ -68,9 +68,13 @@ PlanQuery in_host_memory(const PlanQuery& query);
 // its memory), then the rest by name. `named` empty: all usable ones but those of a single process; else only those.
 Carriers::Transports in_order_of_preference(Carriers::Transports usable, const std::vector<std::string>& named);
 
+// Transports that a job does not use though they are usable, by name, and why not: a rank of it has no room for them.
+using Refusals = std::map<std::string, std::string>;
+
 // The plugins that plans may be made with.
 struct Offer {
   plugins::Loader& loader;  // opens what is named
+  Refusals refused;
   // The plans are for a cluster with GPUs that somebody described: what works on their memory is taken to be usable
   // there, whatever is missing on this machine.
   bool assumes_gpus = false;

@@ -6,8 +6,13 @@
 
 #include <chrono>
 #include <future>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
+
+#include "plugins/base/process_limits.h"
 
 namespace roda {
 
@@ -28,13 +33,17 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// `name` is at most 15 characters; it is what top and gdb show.
+// `name` is at most 15 characters; it is what top and gdb show. Throws std::runtime_error where no thread is to be had,
+// with the limit in its text.
 template <typename Body>
-std::thread start_thread(const char* name, Body&& body) {
+std::thread start_thread(const char* name, Body&& body) try {
   const SignalsBlocked blocked;
   std::thread thread(std::forward<Body>(body));
   pthread_setname_np(thread.native_handle(), name);
   return thread;
+} catch (const std::system_error& error) {
+  throw std::runtime_error(std::string("the thread ") + name + " can't be started: " + error.code().message() + "; " +
+                           thread_limits());
 }
 
 // A call that may block for long, on a thread of its own. One thread at a time. Whoever destroys it does not wait for a

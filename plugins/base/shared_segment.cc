@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "plugins/base/hmac.h"
+#include "plugins/base/process_limits.h"
 
 namespace roda {
 
@@ -71,8 +72,18 @@ Status SharedSegment::create(const std::string& label, std::size_t bytes, Shared
   made.size_ = up_to_page(bytes);
   if (!force_posix) made.fd_.reset(::memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   made.is_memfd_ = static_cast<bool>(made.fd_);
+  const std::string refusal = std::strerror(errno);  // unless it was not asked
   if (!made.fd_) made.fd_ = open_posix(label);
-  if (!made.fd_) return Status::of_errno("creating shared memory (memfd_create, then shm_open in /dev/shm)");
+  if (!made.fd_) {
+    return Status::of_errno("creating shared memory: " + (force_posix ? "" : "memfd_create: " + refusal + "; ") +
+                            "in /dev/shm, which this user must be able to write to");
+  }
+  if (made.size_ > largest_file()) {
+    return Status::unavailable(std::to_string(made.size_ >> 10) +
+                               " KiB of shared memory are a file for the kernel, and "
+                               "files may not be so long (" +
+                               file_size_limit() + "): raise that limit");
+  }
   if (::ftruncate(made.fd_.get(), static_cast<off_t>(made.size_)) != 0) return Status::of_errno("sizing shared memory");
   if (made.is_memfd_ && ::fcntl(made.fd_.get(), F_ADD_SEALS, kSeals) != 0) return Status::of_errno("sealing a memfd");
   RODA_RETURN_IF_ERROR(made.map());
@@ -112,8 +123,10 @@ Status SharedSegment::reserve(std::size_t offset, std::size_t bytes) {
     rc = ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (rc != 0 && errno == EINTR);
   if (rc == 0) return {};
-  return Status::no_memory("no room for " + std::to_string(bytes) + " bytes of shared memory (" +
-                           (is_memfd_ ? "memfd" : "/dev/shm") + "): " + std::strerror(errno));
+  return Status::no_memory(
+      "no room for " + std::to_string(bytes) + " bytes of shared memory (" + (is_memfd_ ? "memfd" : "/dev/shm") +
+      "): " + std::strerror(errno) +
+      (is_memfd_ ? "" : "; make /dev/shm larger (mount -o remount,size=, or docker run --shm-size)"));
 }
 
 void SharedSegment::punch(std::size_t offset, std::size_t bytes) {

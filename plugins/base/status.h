@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "plugins/base/process_limits.h"
+
 namespace roda {
 
 // Carries a code, the world rank the error originates from (-1: unknown) and a message that names what was wrong, where
@@ -30,8 +32,11 @@ class [[nodiscard]] Status {
   static Status peer(int rank, std::string m) { return {RODA_ERR_PEER, std::move(m), rank}; }
   static Status no_memory(std::string m) { return {RODA_ERR_NO_MEMORY, std::move(m)}; }
   static Status system(std::string m) { return {RODA_ERR_SYSTEM, std::move(m)}; }
-  // A call of the system failed just now: `what`, and what errno says.
-  static Status of_errno(const std::string& what) { return system(what + ": " + std::strerror(errno)); }
+  // A call of the system failed just now: `what`, what errno says, and the limit that it met.
+  static Status of_errno(const std::string& what) {
+    const int error = errno;
+    return system(what + ": " + std::strerror(error) + limit_behind(error));
+  }
   static Status auth(std::string m) { return {RODA_ERR_AUTH, std::move(m)}; }
 
   // From a C surface: code as returned, the rest from `error`.

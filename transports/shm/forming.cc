@@ -15,6 +15,7 @@
 #include <new>
 #include <utility>
 
+#include "plugins/base/process_limits.h"
 #include "transports/shm/group.h"
 #include "transports/shm/segment.h"
 
@@ -58,32 +59,52 @@ Group::Group(Context& context, const roda_group_desc& desc)
   if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_) {
     throw sdk::Failure(RODA_ERR_SYSTEM, "shm: getrandom gave too few bytes");
   }
-  create_segment();
   sdk::expect_ok(FdMailbox::open(&mailbox_), "shm");
   mailbox_guard_ = ForkGuard(mailbox_.fd());
-  connect_self();
-  Card card{kMagic, kLayoutVersion, state_.rank(), nonce_, {}};
+  Card card{kMagic, kLayoutVersion, state_.rank(), nonce_, {}, room_for_group()};
   std::strncpy(card.mailbox, mailbox_.address().c_str(), sizeof card.mailbox - 1);
   cards_ = state_.gather("shm.card", &card, sizeof card);
   context_.watch(mailbox_.fd(), nullptr);
   context_.add(this);
 }
 
-// Rings and heap shrink until they fit: a small /dev/shm, or a limit on address space.
+// Every member maps the segments of all: the one with the least address space counts.
+std::uint64_t Group::most_of_a_segment() const {
+  std::uint64_t most = largest_file();
+  for (const Peer& peer : peers_) {
+    const std::uint64_t room = card_of(peer.rank).room;
+    if (peer.rank == state_.rank()) check_room(state_.size(), room);
+    if (room < Layout::least_bytes(state_.size()) * peers_.size()) {
+      throw state_.fault(RODA_ERR_UNAVAILABLE, peer.rank,
+                         "can't spare address space for the shared memory of another group of " +
+                             std::to_string(state_.size()) + " ranks (RLIMIT_AS, `ulimit -v`): raise that limit");
+    }
+    most = std::min(most, room / peers_.size());
+  }
+  return most;
+}
+
+// Rings and heap shrink until they fit: a small /dev/shm, or limits of the processes.
 void Group::create_segment() {
   const Settings& settings = context_.settings();
+  const std::uint64_t most = most_of_a_segment();
   std::uint32_t ring_bytes = settings.ring_bytes;
   std::size_t heap_bytes = std::min(settings.heap_bytes, physical_memory());
   for (;;) {
     const Layout layout(state_.size(), ring_bytes);
-    heap_bytes = Layout::round_up(heap_bytes, std::size_t{2} << 20);
+    if (layout.heap + Layout::kLeastHeap > most && ring_bytes > Layout::kLeastRing) {
+      ring_bytes /= 2;
+      continue;
+    }
+    heap_bytes = Layout::round_up(std::min<std::uint64_t>(heap_bytes, most - layout.heap), std::size_t{2} << 20);
+    if (layout.heap + heap_bytes > most) heap_bytes -= std::size_t{2} << 20;
     Status status = SharedSegment::create("roda-shm", layout.heap + heap_bytes, &segment_, settings.force_posix);
     if (!status.ok() && heap_bytes > (std::size_t{64} << 20)) {
       heap_bytes /= 2;
       continue;
     }
     sdk::expect_ok(status, "shm");
-    const bool is_least = ring_bytes <= 4096;
+    const bool is_least = ring_bytes <= Layout::kLeastRing;
     status = take_pages(segment_, layout.rings + peers_.size() * ring_bytes, peers_.size(), is_least);
     if (!status.ok() && !is_least) {
       ring_bytes /= 2;
@@ -150,8 +171,12 @@ void Group::attach(Peer& peer, std::byte* base, std::size_t bytes) {
 bool Group::test() {
   act_on_abort();
   const auto step = [this] {
-    if (!has_cards_ && !exchange_cards()) return false;
-    has_cards_ = true;
+    if (!has_cards_) {
+      if (!exchange_cards()) return false;
+      create_segment();
+      connect_self();
+      has_cards_ = true;
+    }
     if (!exchange_hellos()) return false;
     watch_processes();
     return true;

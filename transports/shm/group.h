@@ -224,6 +224,7 @@ class Group {
     std::int32_t rank;
     Nonce nonce;
     char mailbox[64];
+    std::uint64_t room;  // address space that it leaves for the segments of all members
   };
   // What every member sends to every other, with the descriptors of its segment and its bell.
   struct Hello {
@@ -235,6 +236,7 @@ class Group {
   };
 
   // --- forming ---
+  std::uint64_t most_of_a_segment() const;
   void create_segment();
   void fill_segment(const Layout& layout, std::uint32_t ring_bytes, std::size_t heap_bytes);
   void connect_self();

@@ -3,10 +3,13 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <roda/sdk/error.hpp>
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+
+#include "plugins/base/process_limits.h"
 
 namespace roda::shm {
 namespace {
@@ -36,6 +39,26 @@ int ptrace_scope() {
 }
 
 }  // namespace
+
+std::uint64_t room_for_group() {
+  const std::uint64_t left = address_space_left();
+  return left == kNoLimit ? kNoLimit : left / 4;
+}
+
+void check_room(int size, std::uint64_t room) {
+  const std::uint64_t least = Layout::least_bytes(size), all = least * static_cast<std::uint64_t>(size);
+  const std::string segments = "the shared memory of " + std::to_string(size) + " ranks takes at least ";
+  if (room < all) {
+    throw sdk::Failure(RODA_ERR_UNAVAILABLE, segments + std::to_string(all >> 20) + " MiB of address space, and " +
+                                                 std::to_string(room >> 20) + " can be spared (" +
+                                                 address_space_limit() + "): raise that limit");
+  }
+  if (largest_file() < least) {
+    throw sdk::Failure(RODA_ERR_UNAVAILABLE, segments + std::to_string(least >> 20) +
+                                                 " MiB in a file without a name, and files may not be so long (" +
+                                                 file_size_limit() + "): raise that limit");
+  }
+}
 
 bool cma_allowed(std::string* reason) {
   const int scope = ptrace_scope();

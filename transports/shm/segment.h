@@ -28,7 +28,7 @@ inline constexpr std::size_t kLine = 64;
 inline constexpr std::uint32_t kSignals = 128;
 inline constexpr std::uint32_t kWindows = 64;
 inline constexpr std::uint64_t kMagic = 0x6d68732d61646f72;  // "roda-shm"
-inline constexpr std::uint32_t kLayoutVersion = 3;
+inline constexpr std::uint32_t kLayoutVersion = 4;
 
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
@@ -99,8 +99,19 @@ struct Layout {
     heap = round_up(rings + n * ring_bytes, std::size_t{2} << 20);
   }
 
+  // What a segment needs that has little memory to hand out, and short rings.
+  static std::uint64_t least_bytes(int size) { return Layout(size, kLeastRing).heap + kLeastHeap; }
+
+  static constexpr std::uint32_t kLeastRing = 4 << 10;
+  static constexpr std::uint64_t kLeastHeap = std::uint64_t{32} << 20;
   static constexpr std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 };
+
+// Address space of this process for the segments of one more group: a quarter of what a limit leaves, so that the
+// program and further groups find theirs. kNoLimit: there is no limit.
+std::uint64_t room_for_group();
+// Throws sdk::Failure where the limits of this process leave less than each of `size` members needs.
+void check_room(int size, std::uint64_t room);
 
 // Which pages of a segment's heap are handed out. First fit over page-aligned ranges. One thread at a time.
 class Heap {

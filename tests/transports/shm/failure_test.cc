@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,6 +45,61 @@ TEST(Death, EverybodyLearnsWhoDied) {
         EXPECT_EQ(error.rank, 101);
       },
       1);
+}
+
+void limit_address_space(std::uint64_t left) {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t most = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + left;
+  const rlimit both{most, most};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &both), 0);
+}
+
+// One rank has little address space. All mappings fit into that, and room is left for the program and more groups.
+TEST(Limits, OnAddressSpaceMakeSegmentsShortOnAllRanks) {
+  Board board;
+  run_ranks(3, [&](int rank) {
+    constexpr std::uint64_t kLeft = std::uint64_t{1} << 30;
+    if (rank == 1) limit_address_space(kLeft);
+    Member member(board, rank, 3);
+    roda_error error{};
+    EXPECT_EQ(member.t.suits(nullptr, 3, &error), RODA_OK) << error.message;
+    ASSERT_EQ(member.form(), RODA_OK) << member.error().message;
+    roda_memory memory{};
+    EXPECT_EQ(member.t.memory_alloc(member.group, 32 << 20, &memory, nullptr), RODA_OK);
+    EXPECT_EQ(member.t.memory_alloc(member.group, kLeft / 3, &memory, nullptr), RODA_ERR_NO_MEMORY);
+    void* const more = ::mmap(nullptr, kLeft / 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(more, MAP_FAILED);
+    member.barrier();
+  });
+}
+
+TEST(Limits, WithoutRoomAllRanksAreToldWhose) {
+  Board board;
+  run_ranks(3, [&](int rank) {
+    if (rank == 1) limit_address_space(std::uint64_t{300} << 20);
+    Member member(board, rank, 3);
+    roda_error error{};
+    EXPECT_EQ(member.t.suits(nullptr, 3, &error), rank == 1 ? RODA_ERR_UNAVAILABLE : RODA_OK) << error.message;
+    EXPECT_EQ(member.form(), RODA_ERR_UNAVAILABLE);
+    EXPECT_NE(message_of(member).find("RLIMIT_AS, `ulimit -v`"), std::string::npos) << message_of(member);
+    EXPECT_TRUE(rank == 1 || member.error().rank == 101) << member.error().rank;
+    board.barrier(3);
+  });
+}
+
+TEST(Limits, OnFilesMakeASegmentShort) {
+  Board board;
+  run_ranks(2, [&](int rank) {
+    const rlimit both{64 << 20, 64 << 20};
+    ASSERT_EQ(rank == 1 ? ::setrlimit(RLIMIT_FSIZE, &both) : 0, 0);
+    Member member(board, rank, 2);
+    ASSERT_EQ(member.form(), RODA_OK) << member.error().message;
+    roda_memory memory{};
+    EXPECT_EQ(member.t.memory_alloc(member.group, 64 << 20, &memory, nullptr),
+              rank == 1 ? RODA_ERR_NO_MEMORY : RODA_OK);
+    member.barrier();
+  });
 }
 
 TEST(Death, BufferOfAPendingSendQuiesces) {

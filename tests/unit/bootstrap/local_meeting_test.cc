@@ -164,6 +164,10 @@ TEST(LocalMeetingTest, AnotherUsersRankZeroIsRefused) {
   const Status status = LocalMeeting::join(name, 1, soon(kLong), &told);
   EXPECT_EQ(status.code(), RODA_ERR_AUTH);
   EXPECT_NE(status.message().find("user 12345"), std::string::npos) << status.message();
+  LocalMeeting own;
+  const Status taken = own.open(name, soon(std::chrono::milliseconds(100)));
+  EXPECT_EQ(taken.code(), RODA_ERR_AUTH);
+  EXPECT_NE(taken.message().find("user 12345"), std::string::npos) << taken.message();
 }
 
 }  // namespace

@@ -213,6 +213,11 @@ typedef struct roda_transport {
    * long as both ask again and again. Cheap enough for every block of a large tensor; ranks may hear different figures.
    */
   uint32_t (*store_cost)(roda_group* group, int32_t peer);
+
+  /* OPTIONAL, and the youngest. Whether groups of a job can form here that has `ranks` ranks on this host, this one
+   * among them: RODA_OK, or RODA_ERR_UNAVAILABLE with the reason in words (a limit of this process, mostly). Where one
+   * rank's answer is no, no rank of the job uses the transport. Cheap; asked before any context is made. */
+  int32_t (*suits)(const roda_host* host, int32_t ranks, roda_error* error);
 } roda_transport;
 
 typedef const roda_transport* (*roda_transport_entry)(void);

@@ -3,6 +3,7 @@
 //   class Context {                                       class Group {
 //     explicit Context(const roda_host* host);              Group(Context& context, const roda_group_desc& desc);
 //     static void probe(const roda_host* host);     // o    bool test();               // true: formed
+//     static void suits(const roda_host*, int);     // o
 //     std::uint64_t capabilities();                 // o    void abort(const Failure& cause);
 //     int progress();                                       bool is_quiet(const void* base, std::size_t bytes);
 //     int event_fd();                                       using Request = ...;  struct of a pending operation
@@ -59,6 +60,11 @@ constexpr void fill_context(roda_transport* table) {
     if constexpr (requires { Context::probe(host); }) return done(error, [&] { Context::probe(host); });
     return RODA_OK;
   };
+  if constexpr (requires(const roda_host* host) { Context::suits(host, 0); }) {
+    table->suits = [](const roda_host* host, int32_t ranks, roda_error* error) -> int32_t {
+      return done(error, [&] { Context::suits(host, ranks); });
+    };
+  }
   table->context_create = [](const roda_host* host, roda_context** context, roda_error* error) {
     return done(error, [&] { *context = reinterpret_cast<roda_context*>(new Context(host)); });
   };
