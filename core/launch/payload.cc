@@ -2,18 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
+#include "core/launch/average.h"
 #include "plugins/base/format.h"
 
 namespace roda::engine {
-
-double averaging_factor(int dtype, double postscale, int members) {
-  const double factor = postscale / members;
-  const bool truncates = roda_dtype_is(dtype, RODA_INTEGER) != 0;
-  const bool falls_short = std::abs(factor * members) < std::abs(postscale);
-  return truncates && falls_short ? std::nextafter(factor, std::copysign(INFINITY, factor)) : factor;
-}
 
 std::int64_t reducescatter_rows(std::int64_t rows, int size, int rank) {
   return rows / size + (rank < rows % size ? 1 : 0);
@@ -29,9 +22,17 @@ void Payload::begin(const negotiate::Launch& launch, std::vector<Operation*>* op
   bucket_.use(queue);
 }
 
-double Payload::postscale() const {
+int Payload::divisor() const {
   const bool is_average = work_.op == RODA_AVERAGE && !work_.stage_averages;
-  return is_average ? averaging_factor(head().dtype, head().postscale, size()) : head().postscale / work_.averaged;
+  return is_average ? size() : work_.averaged;
+}
+
+double Payload::prescale() const { return head().prescale * factor_before(head().dtype, divisor()); }
+
+double Payload::postscale() const {
+  if (work_.is_spread) return 1.0;
+  const double left = head().postscale / factor_before(head().dtype, divisor());
+  return averaging_factor(head().dtype, left, divisor());
 }
 
 Status Payload::allocate_result(Operation* op, std::size_t bytes) {
@@ -81,6 +82,11 @@ Status Payload::reserve_fused(std::size_t bytes) {
 Status Payload::prepare(const Work& work, const Means& means, execute::StageArgs* args) {
   work_ = work;
   means_ = means;
+  RODA_RETURN_IF_ERROR(prepare_values(args));
+  return work_.is_spread ? spread_out(args) : Status();
+}
+
+Status Payload::prepare_values(execute::StageArgs* args) {
   if (reduces_all()) return prepare_allreduce(args);
   if (head().collective == RODA_BARRIER) return {};
   if (is_fused()) return prepare_bucket(args);
@@ -124,7 +130,7 @@ Status Payload::prepare_allreduce(execute::StageArgs* args) {
   args->count = bucket_.elements();
   args->tensor_begins = begins_.data();
   args->tensors = begins_.size();
-  bucket_given_ = queue_.is_host() && means_.takes_buckets;
+  bucket_given_ = queue_.is_host() && means_.takes_buckets && !work_.is_spread;
   if (bucket_given_) {
     args->bucket = &bucket_;
     args->prescale = prescale();
@@ -215,7 +221,35 @@ Status Payload::scale_input(execute::StageArgs* args) {
   return scale(fused().data(), args->count, prescale());
 }
 
+// The stage works on sums of a wider type, which lie behind what is spread out.
+Status Payload::spread_out(execute::StageArgs* args) {
+  const bool scatters = head().collective == RODA_REDUCESCATTER;
+  const int dtype = sum_dtype(head().dtype, size());
+  const std::size_t width = sum_width(head().dtype);
+  const std::size_t bytes = execute::align_up(args->count * width * roda_dtype_size(dtype));
+  averages_ = args->output;
+  averaged_ = scatters ? args->recv_counts[self()] : args->count;
+  // As much on every rank: what is registered must be of one size.
+  RODA_RETURN_IF_ERROR(reserve(&sums_, scatters ? 2 * bytes : bytes, means_.group));
+  spread(sums_.data(), args->input, args->count, head().dtype, size());
+  args->input = sums_.data();
+  if (averages_ != nullptr) args->output = sums_.data() + (scatters ? bytes : 0);
+  args->input_memory = args->output_memory = memory_of(sums_);
+  args->dtype = dtype;
+  args->count *= width;
+  if (scatters) {
+    sum_counts_.assign(args->recv_counts, args->recv_counts + size());
+    for (std::size_t& count : sum_counts_) count *= width;
+    args->recv_counts = sum_counts_.data();
+  }
+  sums_at_ = args->output;
+  return {};
+}
+
 Status Payload::finish() {
+  if (work_.is_spread && averages_ != nullptr) {
+    average(averages_, sums_at_, averaged_, head().dtype, size(), head().postscale);
+  }
   if (is_fused() && !reduces_all()) {
     return bucket_.unpack(unpacked_from_, head().collective == RODA_REDUCESCATTER ? postscale() : 1.0);
   }

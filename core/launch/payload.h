@@ -25,6 +25,7 @@ struct Work {
   int op = RODA_SUM;                // as asked for
   bool stage_averages = false;      // else an average is a sum that is scaled
   int averaged = 1;                 // ranks of each host, whose sum an Adasum between hosts goes by
+  bool is_spread = false;           // an average of whole numbers, of which the stage sums up wider ones
 
   int stage_op() const { return op == RODA_ADASUM || (op == RODA_AVERAGE && !stage_averages) ? int{RODA_SUM} : op; }
 };
@@ -72,7 +73,10 @@ class Payload {
   // On a device: when the launch no longer uses the buffers.
   void used_until(const std::shared_ptr<execute::DeviceEvent>& event);
   // The group, which this launch does not use, is about to go.
-  void forget(execute::TransportGroup& group) { own_.forget(group); }
+  void forget(execute::TransportGroup& group) {
+    own_.forget(group);
+    sums_.forget(group);
+  }
   // Who is told when it packs and unpacks; null: nobody.
   void tell(execute::Trace* trace) { bucket_.tell(trace); }
 
@@ -85,7 +89,9 @@ class Payload {
   std::size_t self() const { return static_cast<std::size_t>(members_.rank); }
   std::size_t element() const { return roda_dtype_size(head().dtype); }
   bool is_root() const { return head().root == members_.ranks[self()]; }
-  double prescale() const { return head().prescale; }
+  // What the sum is divided by. One part of that is a factor before the sum, so that it stays in the dtype's range.
+  int divisor() const;
+  double prescale() const;
   double postscale() const;
   execute::WorkMemory& fused() { return (means_.buffers == nullptr ? own_ : *means_.buffers).fused; }
   execute::WorkMemory& zeros() { return (means_.buffers == nullptr ? own_ : *means_.buffers).zeros; }
@@ -97,6 +103,8 @@ class Payload {
   }
   Status allocate_result(Operation* op, std::size_t bytes);
   Status find_result(Operation* op, std::size_t bytes);
+  Status prepare_values(execute::StageArgs* args);
+  Status spread_out(execute::StageArgs* args);
   Status prepare_allreduce(execute::StageArgs* args);
   void lay_out_bucket();
   Status prepare_one(Operation* op, execute::StageArgs* args);
@@ -126,11 +134,13 @@ class Payload {
   std::vector<std::size_t> counts_;  // of a gathering's or scatter's tensors: [tensors][ranks] elements
   void* unpacked_from_ = nullptr;    // where in the fusion buffer a bucket's results lie
   std::vector<std::size_t> send_counts_, recv_counts_, all_counts_;
+  // Of averages that are spread: the sums, and where what becomes of them belongs; null: not on this rank.
+  execute::WorkMemory sums_;
+  std::vector<std::size_t> sum_counts_;
+  const void* sums_at_ = nullptr;
+  void* averages_ = nullptr;
+  std::size_t averaged_ = 0;
 };
-
-// What a sum over `members` ranks is multiplied by for their average. Whole numbers are truncated after that: a factor
-// that came out a little too small would turn 49 / 49 into 0, so it is the next larger one then.
-double averaging_factor(int dtype, double postscale, int members);
 
 // Rows of a reduce-scatter that member `rank` of `size` keeps: as even as possible, the first ones one more.
 std::int64_t reducescatter_rows(std::int64_t rows, int size, int rank);

@@ -12,6 +12,7 @@
 #include "core/execute/device_queue.h"
 #include "core/execute/schedule/program.h"
 #include "core/execute/stage_pool.h"
+#include "core/launch/average.h"
 #include "core/launch/payload.h"
 #include "core/launch/set_runtime.h"
 #include "core/negotiate/negotiator.h"
@@ -128,6 +129,11 @@ class PlanBinding {
     if (work_.op == RODA_AVERAGE) {
       query.op = RODA_AVERAGE;
       work_.stage_averages = planner->averages(query);
+    }
+    if (work_.op == RODA_AVERAGE && queue_.is_host() && roda_dtype_is(head_->dtype, RODA_INTEGER) != 0) {
+      work_.is_spread = true;
+      query.dtype = sum_dtype(head_->dtype, query.size);
+      query.bytes = bytes_ / roda_dtype_size(head_->dtype) * sum_width(head_->dtype) * roda_dtype_size(query.dtype);
     }
     query.op = work_.stage_op();
     RODA_RETURN_IF_ERROR(planner->plan(query, &plan_));

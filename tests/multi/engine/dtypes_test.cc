@@ -3,7 +3,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "core/launch/launch_run.h"
+#include "core/launch/average.h"
 #include "tests/multi/engine/rank.h"
 #include "tests/unit/execute/values.h"
 

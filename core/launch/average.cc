@@ -1,0 +1,121 @@
+#include "core/launch/average.h"
+
+#include <roda/abi/types.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace roda::engine {
+namespace {
+
+constexpr int kMostIn32 = 1 << 15;  // ranks whose 16-bit numbers add up in 32 bits
+
+template <typename T>
+T saturated(double value) {
+  // The first value past the range is a power of two and thus exact.
+  if (value >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return std::numeric_limits<T>::max();
+  if (value <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+  return value == value ? static_cast<T>(value) : T{0};
+}
+
+template <typename T, typename Sum>
+void spread_in(void* sums, const void* values, std::size_t count) {
+  const T* const from = static_cast<const T*>(values);
+  Sum* const to = static_cast<Sum*>(sums);
+  for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Sum>(from[i]);
+}
+
+template <typename T, typename Sum>
+void average_in(void* values, const void* sums, std::size_t count, int members, double postscale, double factor) {
+  const Sum* const from = static_cast<const Sum*>(sums);
+  T* const to = static_cast<T*>(values);
+  if (postscale == 1.0) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i] / members);
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] = saturated<T>(static_cast<double>(from[i]) * factor);
+  }
+}
+
+void spread_pairs(std::int64_t* sums, const std::int64_t* values, std::size_t count, int members) {
+  for (std::size_t i = 0; i < count; ++i) {
+    sums[2 * i] = values[i] / members;
+    sums[2 * i + 1] = values[i] % members;
+  }
+}
+
+// Whole averages and rests may be of different signs; what is left of a whole one is then cut off from it.
+void average_pairs(std::int64_t* values, const std::int64_t* sums, std::size_t count, int members, double postscale) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t rest = sums[2 * i + 1] % members;
+    std::int64_t whole = sums[2 * i] + sums[2 * i + 1] / members;
+    if (postscale == 1.0) {
+      if (whole > 0 && rest < 0) --whole;
+      if (whole < 0 && rest > 0) ++whole;
+      values[i] = whole;
+    } else {
+      values[i] =
+          saturated<std::int64_t>((static_cast<double>(whole) + static_cast<double>(rest) / members) * postscale);
+    }
+  }
+}
+
+// Calls `f` with a number of the dtype and one of the type that its sums are taken in.
+template <typename F>
+void with_types(int dtype, int members, F&& f) {
+  const bool is_in_64 = sum_dtype(dtype, members) == RODA_INT64;
+  const auto with_sum = [&](auto value) { is_in_64 ? f(value, std::int64_t{}) : f(value, std::int32_t{}); };
+  switch (dtype) {
+    case RODA_UINT8:
+      return with_sum(std::uint8_t{});
+    case RODA_INT8:
+      return with_sum(std::int8_t{});
+    case RODA_UINT16:
+      return with_sum(std::uint16_t{});
+    case RODA_INT16:
+      return with_sum(std::int16_t{});
+    default:
+      return f(std::int32_t{}, std::int64_t{});
+  }
+}
+
+}  // namespace
+
+int sum_dtype(int dtype, int members) {
+  if (roda_dtype_is(dtype, RODA_INTEGER) == 0) return dtype;
+  return roda_dtype_size(dtype) < 4 && members <= kMostIn32 ? int{RODA_INT32} : int{RODA_INT64};
+}
+
+std::size_t sum_width(int dtype) { return dtype == RODA_INT64 ? 2 : 1; }
+
+void spread(void* sums, const void* values, std::size_t count, int dtype, int members) {
+  if (dtype == RODA_INT64) {
+    return spread_pairs(static_cast<std::int64_t*>(sums), static_cast<const std::int64_t*>(values), count, members);
+  }
+  with_types(dtype, members, [&]<typename T, typename Sum>(T, Sum) { spread_in<T, Sum>(sums, values, count); });
+}
+
+void average(void* values, const void* sums, std::size_t count, int dtype, int members, double postscale) {
+  if (dtype == RODA_INT64) {
+    return average_pairs(static_cast<std::int64_t*>(values), static_cast<const std::int64_t*>(sums), count, members,
+                         postscale);
+  }
+  const double factor = averaging_factor(dtype, postscale, members);
+  with_types(dtype, members, [&]<typename T, typename Sum>(T, Sum) {
+    average_in<T, Sum>(values, sums, count, members, postscale, factor);
+  });
+}
+
+double averaging_factor(int dtype, double postscale, int members) {
+  const double factor = postscale / members;
+  const bool truncates = roda_dtype_is(dtype, RODA_INTEGER) != 0;
+  const bool falls_short = std::abs(factor * members) < std::abs(postscale);
+  return truncates && falls_short ? std::nextafter(factor, std::copysign(INFINITY, factor)) : factor;
+}
+
+double factor_before(int dtype, int members) {
+  return dtype == RODA_FLOAT16 ? 1.0 / std::bit_ceil(static_cast<unsigned>(members)) : 1.0;
+}
+
+}  // namespace roda::engine
