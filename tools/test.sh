@@ -79,7 +79,7 @@ build_native() { build_folder build/native all --buildtype=release "$@"; }
 suite_native() {
   build_native "${UNITY[@]}" || { step_failed "native: build" && return; }
   if grep -B1 -A3 'warning:' build/logs/native-compile.log; then step_failed "native: the compiler warns"; fi
-  python tools/check_locks.py build/native --jobs "$JOBS" || step_failed "native: what locks guard"
+  python tools/check_sources.py build/native --jobs "$JOBS" || step_failed "native: sources by themselves, what locks guard"
   if is_chosen sanitizers; then # which run what else there is of the engine
     meson_tests native build/native --no-suite engine
     meson_tests native-engine build/native --suite plain

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "algorithms/plan/slices.h"
+
 namespace roda::execute {
 namespace {
 

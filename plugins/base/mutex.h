@@ -1,5 +1,5 @@
 // A mutex that Clang's thread-safety analysis knows, and the words that say what it guards. CI takes what the analysis
-// finds as errors (tools/check_locks.py); for other compilers the words are nothing.
+// finds as errors (tools/check_sources.py); for other compilers the words are nothing.
 #pragma once
 
 #include <condition_variable>

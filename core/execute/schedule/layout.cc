@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/execute/schedule/program.h"
+
 namespace roda::execute {
 
 using schedule::Collective;
