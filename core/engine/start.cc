@@ -1,7 +1,11 @@
 #include "core/engine/engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <sstream>
@@ -187,6 +191,15 @@ Status check_transports(const Parts& parts, const Refusals& refused) {
   return Status::unavailable("no transport can be used here" + reasons + ". `roda-info --plugins` lists them.");
 }
 
+// A wrong name would be found when there is something to write, and then it is too late.
+Status make_flight_folder(const std::string& folder) {
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (folder.empty() || (!error && ::access(folder.c_str(), W_OK) == 0)) return {};
+  return Status::invalid(roda::format("RODA_FLIGHT_FOLDER={}: nothing can be written there: {}", folder,
+                                      error ? error.message() : std::strerror(errno)));
+}
+
 Status plan_without(const Refusals& refused, Parts* parts) {
   RODA_RETURN_IF_ERROR(Environment::get().make_planner(parts->knobs, refused, &parts->planner));
   return check_transports(*parts, refused);
@@ -212,6 +225,7 @@ Status agree(const topology::View& view, const std::vector<RankReport>& reports,
   Store& store = *parts->store;
   Topology* const topology = &parts->topology;
   Refusals refused = Environment::get().refusals(static_cast<int>(topology->host_of(parts->rank).ranks.size()));
+  if (mine.ok()) mine = make_flight_folder(parts->knobs.flight_folder);
   if (mine.ok()) mine = plan_without(refused, parts);
   RODA_RETURN_IF_ERROR(vote(*parts, "/settings", mine, &refused, deadline));
   if (!refused.empty()) RODA_RETURN_IF_ERROR(plan_without(refused, parts));  // what one rank can't use none does

@@ -151,11 +151,19 @@ def test_the_rank_at_fault_is_named_among_any_number(horovodrun: Launch, program
 
 
 def test_the_cause_is_in_the_flight_recorders_dump(horovodrun: Launch, program: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "RODA_FLIGHT_FOLDER": str(tmp_path)}
+    folder = tmp_path / "made" / "by the job"
+    environment = {**os.environ, "RODA_FLIGHT_FOLDER": str(folder)}
     horovodrun("-np", "2", sys.executable, "program.py", "raise", str(tmp_path), cwd=tmp_path, env=environment)
-    dumps = [*tmp_path.glob("*.json")]
+    dumps = [*folder.glob("*.json")]
     assert dumps
     assert all(f"ended with {ERROR}" in dump.read_text() for dump in dumps)
+
+
+def test_a_folder_for_dumps_that_cannot_be_is_told_at_the_start(horovodrun: Launch, program: Path) -> None:
+    folder = program / "below a file"
+    environment = {**os.environ, "RODA_FLIGHT_FOLDER": str(folder)}
+    done = horovodrun("-np", "2", sys.executable, str(program), "raise", str(program.parent), env=environment)
+    assert f"RODA_FLIGHT_FOLDER={folder}: nothing can be written there: Not a directory" in done.stderr
 
 
 @pytest.mark.parametrize("launcher", ["mpirun", "torchrun"])
