@@ -115,7 +115,7 @@ char* roda_describe_knobs(int32_t as_json) {
 }
 
 char* roda_describe_topology(int32_t as_json) {
-  if (const auto* engine = Process::get().running()) {
+  if (const auto engine = Process::get().running()) {
     const std::string text = describe(engine->topology(), as_json != 0);
     return give(as_json != 0 ? text : roda::topology::print_rank(engine->topology(), engine->rank()) + text);
   }
@@ -138,11 +138,11 @@ char* roda_explain_memory(const char* memory, const char* topology_file, int32_t
   query.collective = collective;
   query.bytes = bytes;
   if (topology_file == nullptr) {
-    const auto* engine = Process::get().running();
-    query.size = size > 0 ? size : (engine != nullptr ? engine->topology().size() : 1);
-    const bool is_this_job = size <= 0 && engine != nullptr;
-    return explain(query, memory, is_this_job ? &engine->topology() : nullptr, is_this_job ? engine : nullptr, as_json,
-                   error);
+    const auto engine = Process::get().running();
+    query.size = size > 0 ? size : (engine ? engine->topology().size() : 1);
+    const bool is_this_job = size <= 0 && engine;
+    return explain(query, memory, is_this_job ? &engine->topology() : nullptr, is_this_job ? engine.get() : nullptr,
+                   as_json, error);
   }
   Topology file, topology;
   Status status = roda::topology::load_file(topology_file, &file);

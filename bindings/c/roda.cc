@@ -11,9 +11,9 @@
 #include "core/engine/version.h"
 #include "plugins/base/fork_guard.h"
 
+using roda::EngineRef;
 using roda::Process;
 using roda::Status;
-using roda::engine::Engine;
 using roda::engine::HandleState;
 using roda::engine::Operation;
 
@@ -28,16 +28,22 @@ constexpr int kSetExists = -6;
 
 template <typename Get>
 int32_t topology_number(Get get) {
-  const Engine* engine = Process::get().running();
-  return engine == nullptr ? kNotInitialised : get(*engine);
+  const EngineRef engine = Process::get().running();
+  return engine ? get(*engine) : kNotInitialised;
 }
 
-Status find_handle(roda_handle handle, Engine** engine, HandleState** state) {
+Status find_handle(roda_handle handle, HandleState** state) {
   if (roda::is_forked_child()) return Status::precondition(roda::kForked);
-  *engine = Process::get().latest();
-  *state = *engine == nullptr ? nullptr : (*engine)->handles().find(handle);
+  *state = Process::get().handles().find(handle);
   if (*state != nullptr) return {};
   return Status::invalid("Handle " + std::to_string(handle) + " was not created or has been cleared.");
+}
+
+// Whether the handle is done in that time; -1: without a limit. A handle of an engine before is.
+bool is_done_in(HandleState* state, std::int64_t microseconds) {
+  if (state->done()) return true;
+  const EngineRef engine = Process::get().latest();
+  return engine ? engine->wait(state, microseconds) : state->done();
 }
 
 // As much of it as the caller knows.
@@ -72,21 +78,20 @@ void roda_shutdown(void) { roda_shutdown_because("called hvd.shutdown()"); }
 void roda_shutdown_because(const char* how) { Process::get().shutdown(how); }
 
 void roda_abort(const char* how) {
-  Engine* engine = nullptr;
-  if (Process::get().engine(&engine).ok()) engine->abort(how);
+  if (const EngineRef engine = Process::get().running(); engine.check().ok()) engine->abort(how);
 }
 
 int32_t roda_end_cause(roda_error* error) {
-  const Engine* engine = roda::is_forked_child() ? nullptr : Process::get().latest();
-  return engine == nullptr ? RODA_OK : engine->end_cause().to(error);
+  const EngineRef engine = Process::get().latest();
+  return engine.check().ok() ? engine->end_cause().to(error) : RODA_OK;
 }
 
 int32_t roda_await_process_end(int32_t rank, int64_t microseconds) {
-  const Engine* engine = roda::is_forked_child() ? nullptr : Process::get().latest();
-  const auto ended = engine == nullptr ? std::optional(true) : engine->await_process_end(rank, microseconds);
+  const EngineRef engine = Process::get().latest();
+  const auto ended = engine.check().ok() ? engine->await_process_end(rank, microseconds) : std::optional(true);
   return ended.has_value() ? (*ended ? 1 : 0) : RODA_ERR_UNAVAILABLE;
 }
-int32_t roda_is_initialized(void) { return Process::get().running() != nullptr ? 1 : 0; }
+int32_t roda_is_initialized(void) { return Process::get().is_running() ? 1 : 0; }
 
 int32_t roda_rank(void) {
   return topology_number([](const auto& e) { return e.rank(); });
@@ -114,8 +119,8 @@ int32_t roda_host_cores(void) {
 }
 
 int32_t roda_add_process_set(const int32_t* ranks, int32_t count) {
-  Engine* engine = nullptr;
-  if (!Process::get().engine(&engine).ok()) return kNotInitialised;
+  const EngineRef engine = Process::get().running();
+  if (!engine.check().ok()) return kNotInitialised;
   if (!engine->knobs().dynamic_process_sets) return kDynamicDisabled;
   std::vector<std::int32_t> sorted(ranks, ranks + count);
   std::sort(sorted.begin(), sorted.end());
@@ -129,8 +134,8 @@ int32_t roda_add_process_set(const int32_t* ranks, int32_t count) {
 }
 
 int32_t roda_remove_process_set(int32_t id) {
-  Engine* engine = nullptr;
-  if (!Process::get().engine(&engine).ok()) return kNotInitialised;
+  const EngineRef engine = Process::get().running();
+  if (!engine.check().ok()) return kNotInitialised;
   if (!engine->knobs().dynamic_process_sets) return kDynamicDisabled;
   const Status status = id == 0 ? Status::invalid("it is the job's") : engine->remove_set(id);
   if (status.code() == RODA_ERR_INVALID) return kUnknownSet;
@@ -138,8 +143,8 @@ int32_t roda_remove_process_set(int32_t id) {
 }
 
 int32_t roda_process_set_rank(int32_t id) {
-  const Engine* engine = Process::get().running();
-  if (engine == nullptr) return kNotInitialised;
+  const EngineRef engine = Process::get().running();
+  if (!engine) return kNotInitialised;
   int size = 0;
   int position = -1;
   if (!engine->find_member(id, engine->rank(), &size, &position)) return kUnknownSet;
@@ -147,8 +152,8 @@ int32_t roda_process_set_rank(int32_t id) {
 }
 
 int32_t roda_process_set_size(int32_t id) {
-  const Engine* engine = Process::get().running();
-  if (engine == nullptr) return kNotInitialised;
+  const EngineRef engine = Process::get().running();
+  if (!engine) return kNotInitialised;
   int size = 0;
   int position = -1;
   return engine->find_member(id, engine->rank(), &size, &position) ? size : kUnknownSet;
@@ -161,58 +166,60 @@ int32_t roda_process_set_included(int32_t id) {
 }
 
 int32_t roda_process_set_count(void) {
-  const Engine* engine = Process::get().running();
-  return engine == nullptr ? 0 : static_cast<int32_t>(engine->set_ids().size());
+  const EngineRef engine = Process::get().running();
+  return engine ? static_cast<int32_t>(engine->set_ids().size()) : 0;
 }
 
 void roda_process_set_ids(int32_t* ids) {
-  if (const Engine* engine = Process::get().running()) {
+  if (const EngineRef engine = Process::get().running()) {
     const auto known = engine->set_ids();
     std::copy(known.begin(), known.end(), ids);
   }
 }
 
 int32_t roda_process_set_ranks(int32_t id, int32_t* ranks) {
-  const Engine* engine = Process::get().running();
-  if (engine == nullptr) return kNotInitialised;
+  const EngineRef engine = Process::get().running();
+  if (!engine) return kNotInitialised;
   const auto members = engine->set_ranks(id);
   std::copy(members.begin(), members.end(), ranks);
   return members.empty() ? kUnknownSet : 0;
 }
 
 int32_t roda_poll(roda_handle handle) {
-  Engine* engine = nullptr;
   HandleState* state = nullptr;
-  if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.code();
+  if (Status s = find_handle(handle, &state); !s.ok()) return s.code();
   return state->done() ? 1 : 0;
 }
 
 int32_t roda_wait_for(roda_handle handle, int64_t microseconds, roda_error* error) {
-  Engine* engine = nullptr;
   HandleState* state = nullptr;
-  if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
-  return engine->wait(state, microseconds) ? state->first_error.to(error) : RODA_AGAIN;
+  if (Status s = find_handle(handle, &state); !s.ok()) return s.to(error);
+  return is_done_in(state, microseconds) ? state->first_error.to(error) : RODA_AGAIN;
 }
 
 int32_t roda_then(roda_handle handle, roda_done_fn done, void* context, roda_error* error) {
-  Engine* engine = nullptr;
   HandleState* state = nullptr;
-  if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
-  engine->then(state, {done, context, handle});
+  if (Status s = find_handle(handle, &state); !s.ok()) return s.to(error);
+  {
+    const EngineRef engine = Process::get().latest();
+    if (engine && engine->then(state, {done, context, handle})) return RODA_OK;
+  }
+  done(context, handle);
+  Process::get().handles().release(handle);
   return RODA_OK;
 }
 
 int32_t roda_wait(roda_handle handle, roda_error* error) { return roda_wait_for(handle, -1, error); }
 
 void roda_note_line(const char* line) {
-  if (const Engine* engine = Process::get().running()) engine->note_line(line);
+  const EngineRef engine = Process::get().running();
+  if (engine.check().ok()) engine->note_line(line);  // a forked child's line is not its parent's
 }
 
 int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_error* error) {
-  Engine* engine = nullptr;
   HandleState* state = nullptr;
-  if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
-  engine->wait(state, -1);
+  if (Status s = find_handle(handle, &state); !s.ok()) return s.to(error);
+  is_done_in(state, -1);
   if (!state->first_error.ok()) return state->first_error.to(error);
   roda::execute::DeviceEvent* last = nullptr;
   for (const Operation& op : state->operations) {
@@ -227,9 +234,8 @@ int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_error* error)
 }
 
 int32_t roda_get_output(roda_handle handle, int32_t index, roda_output* output, roda_error* error) {
-  Engine* engine = nullptr;
   HandleState* state = nullptr;
-  if (Status s = find_handle(handle, &engine, &state); !s.ok()) return s.to(error);
+  if (Status s = find_handle(handle, &state); !s.ok()) return s.to(error);
   if (!state->done()) return Status::precondition("The operation has not ended yet: wait for it first.").to(error);
   if (!state->first_error.ok()) return state->first_error.to(error);
   if (index < 0 || static_cast<std::size_t>(index) >= state->operations.size()) {
@@ -254,16 +260,17 @@ int32_t roda_get_output(roda_handle handle, int32_t index, roda_output* output, 
 }
 
 void roda_output_release(void* owner) {
-  if (owner != nullptr) static_cast<roda::engine::OutputBlock*>(owner)->release();
+  if (owner == nullptr || roda::is_forked_child()) return;
+  static_cast<roda::engine::OutputBlock*>(owner)->release();
 }
 
 void roda_release(roda_handle handle) {
-  if (Engine* engine = Process::get().latest()) engine->handles().release(handle);
+  if (!roda::is_forked_child()) Process::get().handles().release(handle);
 }
 
 int32_t roda_lend_memory(int32_t process_set, uint64_t bytes, void** data, void** owner, roda_error* error) {
-  Engine* engine = nullptr;
-  if (Status s = Process::get().engine(&engine); !s.ok()) return s.to(error);
+  const EngineRef engine = Process::get().running();
+  if (Status s = engine.check(); !s.ok()) return s.to(error);
   roda::execute::LentMemory* memory = nullptr;
   if (Status s = engine->lend(process_set, bytes, &memory); !s.ok()) return s.to(error);
   *data = memory->data();
@@ -300,8 +307,8 @@ void roda_rendezvous_retire(roda_rendezvous* server, uint64_t generation, const 
 void roda_rendezvous_stop(roda_rendezvous* server) { delete server; }
 
 int32_t roda_control_traffic(roda_traffic* traffic) {
-  const Engine* engine = Process::get().running();
-  if (engine == nullptr) return kNotInitialised;
+  const EngineRef engine = Process::get().running();
+  if (!engine) return kNotInitialised;
   const auto told = engine->control_traffic();
   fill(traffic, {0, told.links, told.sent, told.received, told.bytes, 0});
   return 0;

@@ -35,7 +35,8 @@ typedef struct roda_init_options {
   uint64_t generation;
 } roda_init_options;
 
-/* Collective over the job. Blocks until the engine runs or failed. A second call while running returns RODA_OK. */
+/* Collective over the job. Blocks until the engine runs or failed. A second call while running returns RODA_OK; in a
+ * child that was forked from a process that has been here it is RODA_ERR_PRECONDITION. */
 RODA_API int32_t roda_init(const roda_init_options* options, roda_error* error);
 /* Stops the engine on every rank of the job: pending operations end with an error. Blocks; init may follow again. */
 RODA_API void roda_shutdown(void);
@@ -91,7 +92,9 @@ RODA_API int32_t roda_process_set_ranks(int32_t id, int32_t* ranks);
 
 /* --- collectives ------------------------------------------------------------------------------------------------- */
 
-typedef uint64_t roda_handle; /* 0 is no handle */
+/* 0 is no handle. A number is given once in a process, and known from roda_submit to roda_release, also when the engine
+ * was shut down and another one runs: what was pending then has ended with an error. */
+typedef uint64_t roda_handle;
 
 typedef enum roda_op_flags {
   RODA_OP_WILL_WAIT = 1u << 0, /* the caller waits right after: do not wake the engine's thread for it */

@@ -245,10 +245,11 @@ int32_t roda_thread_has_submitted(void) { return roda::thread_has_submitted ? 1 
 int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda_error* error) {
   using namespace roda;
   *handle = 0;
-  Engine* engine = nullptr;
-  if (Status s = Process::get().engine(&engine); !s.ok()) return s.to(error);
+  const EngineRef engine = Process::get().running();
+  if (Status s = engine.check(); !s.ok()) return s.to(error);
   if (count < 1) return Status::invalid("a group needs at least one operation").to(error);
-  engine::HandleState* state = engine->handles().create(static_cast<std::size_t>(count), handle);
+  engine::HandleTable& handles = Process::get().handles();
+  engine::HandleState* state = handles.create(static_cast<std::size_t>(count), handle);
   Status status;
   for (int32_t i = 0; i < count && status.ok(); ++i) {
     status = convert(*engine, ops[i], &state->operations[static_cast<std::size_t>(i)]);
@@ -259,7 +260,7 @@ int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda
   if (status.ok()) status = engine->submit(state, (ops[0].flags & RODA_OP_WILL_WAIT) != 0);
   thread_has_submitted = true;
   if (status.ok()) return RODA_OK;
-  engine->handles().release(*handle);
+  handles.release(*handle);
   *handle = 0;
   return status.to(error);
 }

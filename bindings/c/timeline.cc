@@ -2,11 +2,11 @@
 #include "bindings/c/roda.h"
 
 int32_t roda_start_timeline(const char* path, int32_t mark_cycles) {
-  roda::engine::Engine* engine = roda::Process::get().running();
-  return engine == nullptr ? -1 : engine->start_timeline(path, mark_cycles != 0);
+  const roda::EngineRef engine = roda::Process::get().running();
+  return engine.check().ok() ? engine->start_timeline(path, mark_cycles != 0) : -1;
 }
 
 int32_t roda_stop_timeline(void) {
-  roda::engine::Engine* engine = roda::Process::get().running();
-  return engine == nullptr ? -1 : engine->stop_timeline();
+  const roda::EngineRef engine = roda::Process::get().running();
+  return engine.check().ok() ? engine->stop_timeline() : -1;
 }

@@ -1,7 +1,5 @@
 #include "core/bootstrap/store_server.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -18,6 +16,7 @@
 #include "core/bootstrap/store_handler.h"
 #include "core/bootstrap/store_wire.h"
 #include "plugins/base/format.h"
+#include "plugins/base/helper_thread.h"
 #include "plugins/base/log.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/secure_connection.h"
@@ -316,12 +315,7 @@ Status StoreServer::start(const SocketAddress& address, const Secret& secret, co
 
 StoreServer::StoreServer(const SocketAddress& address, std::unique_ptr<Loop> loop)
     : address_(address), loop_(std::move(loop)) {
-  // Signals belong to the threads of the program that runs the server.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { loop_->run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_thread("roda-store", [this] { loop_->run(); });
 }
 
 StoreServer::~StoreServer() { stop(); }

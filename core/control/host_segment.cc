@@ -28,6 +28,8 @@ constexpr std::uint32_t kLogCells = 8192;  // 1 MiB
 constexpr std::uint32_t kUpCells = 2048;
 static_assert(LogRing::max_record(std::min(kLogCells, kUpCells)) >= wire::kMostRecordBytes);
 constexpr char kLabel[] = "roda-control";  // in /proc/PID/maps
+constexpr std::uint32_t kNoAbort = 0;
+constexpr std::uint32_t kAborted = 1;
 constexpr std::uint64_t kMailTag = 0x726f646163746cu;
 
 // What a peer's message says besides its descriptors. The nonce comes from the leader through the authenticated store:
@@ -64,7 +66,7 @@ struct HostSegment::Header {
   std::uint64_t rooms;
   std::uint64_t hosts_offset;
   std::uint64_t hosts_bytes;
-  // The first error: 0 none, 1 being written, 2 there.
+  // The first error: kNoAbort, kAborted, or above that who writes it: kAborted + 1 + the local rank.
   alignas(64) std::atomic<std::uint32_t> abort_state;
   std::int32_t code;
   std::int32_t rank;
@@ -338,9 +340,7 @@ std::string HostSegment::how_it_ended(int local) const {
   for (std::string line; !error && !maps_segment && std::getline(maps, line); maps_anything = true) {
     maps_segment = line.find(kLabel) != std::string::npos;
   }
-  pollfd ended{process_fd(local), POLLIN, 0};
-  const bool has_ended = ::poll(&ended, 1, 0) > 0;  // its number may be another process's by now
-  if (has_ended || !maps_anything)
+  if (has_ended(local) || !maps_anything)  // its number may be another process's by now
     return "died: its process ended without hvd.shutdown(). Look at its output for the cause.";
   const std::string pid = process.substr(sizeof "/proc/" - 1);
   if (maps_segment) {
@@ -353,17 +353,26 @@ std::string HostSegment::how_it_ended(int local) const {
          "hvd.shutdown() before os.exec*.";
 }
 
+// Whose process ended while it wrote its cause leaves the writing to others, of whom one takes it over.
 void HostSegment::abort(const Status& cause) {
-  std::uint32_t none = 0;
-  if (!header_->abort_state.compare_exchange_strong(none, 1)) return;
+  const std::uint32_t mine = kAborted + 1 + static_cast<std::uint32_t>(local_rank_);
+  std::uint32_t seen = kNoAbort;
+  while (!header_->abort_state.compare_exchange_strong(seen, mine)) {
+    if (seen == kAborted || !has_ended(static_cast<int>(seen - kAborted) - 1)) return;
+  }
   header_->code = cause.code();
   header_->rank = cause.rank();
   std::snprintf(header_->message, sizeof header_->message, "%s", cause.message().c_str());
-  header_->abort_state.store(2, std::memory_order_seq_cst);
+  header_->abort_state.store(kAborted, std::memory_order_seq_cst);
   for (int local = 0; local < size(); ++local) ring(local);
 }
 
-bool HostSegment::is_aborted() const { return header_->abort_state.load(std::memory_order_acquire) == 2; }
+bool HostSegment::is_aborted() const { return header_->abort_state.load(std::memory_order_acquire) == kAborted; }
+
+bool HostSegment::has_ended(int local) const {
+  pollfd process{process_fd(local), POLLIN, 0};
+  return process.fd >= 0 && ::poll(&process, 1, 0) > 0;
+}
 
 Status HostSegment::abort_cause() const {
   if (!is_aborted()) return {};

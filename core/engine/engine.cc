@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "plugins/base/format.h"
+#include "plugins/base/helper_thread.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {
@@ -81,6 +82,8 @@ void Engine::poke() {
     wake_holder();
     return;
   }
+  // The engine may have ended meanwhile, and with it what the log speaks of.
+  if (stopped_.load(std::memory_order_acquire)) return let_go(true);
   turn_time_ = {};
   announce();
   // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
@@ -178,17 +181,12 @@ bool Engine::wait(HandleState* handle, std::int64_t limit_us) {
   return handle->done();
 }
 
-void Engine::then(HandleState* handle, const Continuation& continuation) {
-  if (handle->done()) return call(continuation);  // and no thread is woken for it
+bool Engine::then(HandleState* handle, const Continuation& continuation) {
+  if (handle->done()) return false;  // and no thread is woken for it
   submissions_.continuations().expect([this] { call_back(); });
-  if (submissions_.then(handle, continuation)) return;
+  if (submissions_.then(handle, continuation)) return true;
   submissions_.continuations().forget();
-  call(continuation);
-}
-
-void Engine::call(const Continuation& continuation) {
-  continuation.call(continuation.context, continuation.handle);
-  handles_.release(continuation.handle);
+  return false;
 }
 
 // It waits for whatever ends next as other threads wait for their handle, and so mostly drives the engine to that end
@@ -197,7 +195,10 @@ void Engine::call_back() {
   Continuations& continuations = submissions_.continuations();
   while (continuations.await()) {
     drive_until([&] { return continuations.is_due() || stopped_.load(std::memory_order_acquire); });
-    for (const Continuation& c : continuations.take()) call(c);
+    for (const Continuation& c : continuations.take()) {
+      c.call(c.context, c.handle);
+      parts_.handles->release(c.handle);
+    }
   }
 }
 

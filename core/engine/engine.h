@@ -60,6 +60,7 @@ struct Parts {
   std::vector<std::vector<std::int32_t>> static_sets;
   std::string job_key;  // prefix of names that must be unique per job generation
   std::uint64_t generation = 0;
+  HandleTable* handles = nullptr;  // of the process
 };
 
 class Engine final : private negotiate::Outcome, private Launcher::Owner {
@@ -82,16 +83,16 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // With the control planes of other hosts.
   control::HostLinks::Traffic control_traffic() const { return parts_.control->traffic(); }
 
-  // Queues the operations of one handle (made by handles().create) as a group: all or none. Their requests are
-  // complete but for the rank. `will_wait`: the caller waits right after.
+  // Queues the operations of one handle as a group: all or none. Their requests are complete but for the rank.
+  // `will_wait`: the caller waits right after.
   Status submit(HandleState* handle, bool will_wait);
-  HandleTable& handles() { return handles_; }
   Producers& producers() { return submissions_.producers(); }
   // Blocks until the handle is done, or for so many microseconds (-1: without a limit); drives the engine meanwhile if
   // nobody else does. Whether it is done.
   bool wait(HandleState* handle, std::int64_t limit_us);
-  // Calls when the handle is done, and releases it; before this returns if it is done already.
-  void then(HandleState* handle, const Continuation& continuation);
+  // Whether somebody will be called when the handle is done, after which the handle is released. False: the handle is
+  // done already.
+  bool then(HandleState* handle, const Continuation& continuation);
 
   // For the flight recorder: the line of the program at which a thread waits; "": no longer.
   void note_line(std::string_view line) const { observe::note_line(parts_.control->room(), line); }
@@ -182,7 +183,6 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void start();
   void pin();        // that thread, where the user asked for it
   void call_back();  // the thread of continuations
-  void call(const Continuation& continuation);
 
   // --- the holder of the baton ---
   // One turn. True when something moved.
@@ -246,7 +246,6 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
 
   Parts parts_;
   WaitPolicy wait_policy_;
-  HandleTable handles_;         // locks itself
   observe::Timeline timeline_;  // locks itself
   Baton baton_;
   Submissions submissions_;  // locks itself
@@ -280,9 +279,9 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
 // From nothing to a running engine. Collective over the job, which is `members` of what the launcher started: every
 // rank gets an engine, or every rank that is still there gets an error. `generation`, the same on all ranks, tells this
 // start from those before and after it. `static_sets`: process sets as the caller listed them; sorted here, and refused
-// when a rank is out of range or named twice. Blocks.
+// when a rank is out of range or named twice. `handles`: they outlive the engine. Blocks.
 Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets,
-                    std::uint64_t generation, std::unique_ptr<Engine>* engine);
+                    std::uint64_t generation, HandleTable* handles, std::unique_ptr<Engine>* engine);
 
 // With that fusion threshold, where plans go by those rules (PlanQuery::rules); equal on all ranks.
 negotiate::BucketRules bucket_rules(const Parts& parts, std::size_t threshold, std::uint32_t rules = 0);

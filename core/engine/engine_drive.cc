@@ -86,6 +86,7 @@ void Engine::run() {
 // --- sleeping -------------------------------------------------------------------------------------------------------
 
 bool Engine::arm() {
+  if (stopped_.load(std::memory_order_acquire)) return false;  // what has not ended is nobody's any more
   parts_.control->arm();
   if (parts_.control->pending()) return false;
   if (!launcher_.moves_data()) return true;
@@ -364,7 +365,7 @@ void Engine::watch_stalls() {
   if (!report.has_value()) return doubt();
   report->text += "\n" + observe::latest_operations(parts_.control->rooms());
   if (report->shut_down) {
-    parts_.control->abort(Status(RODA_ERR_TIMEOUT, report->text, mine.front().missing.front()));
+    parts_.control->abort(Status(RODA_ERR_TIMEOUT, report->text, report->culprit));
   } else {
     RODA_LOG(warning, "{}", report->text);
   }

@@ -346,8 +346,9 @@ void tell_of_start(const Parts& parts) {
 }  // namespace
 
 Status start_engine(const Members& members, std::vector<std::vector<std::int32_t>> static_sets,
-                    std::uint64_t generation, std::unique_ptr<Engine>* engine) {
+                    std::uint64_t generation, HandleTable* handles, std::unique_ptr<Engine>* engine) {
   Parts parts;
+  parts.handles = handles;
   Status status;
   parts.knobs = Knobs::from_environment(&status);
   RODA_RETURN_IF_ERROR(status);

@@ -25,11 +25,12 @@ class StallWatch {
   struct Waiting {
     std::int32_t set = 0;
     std::string name;
-    std::vector<std::int32_t> missing;  // world ranks that have not submitted it, ascending
+    std::vector<std::int32_t> missing;  // world ranks that have not submitted it, ascending; empty: none is known
   };
   struct Report {
     std::string text;
     bool shut_down = false;
+    std::int32_t culprit = -1;  // of a shutdown: a rank that a tensor waited for too long; -1: none is known
   };
 
   // Whether it is time for a look; the next one is a while later.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugins/base/helper_thread.h"
 #include "plugins/base/mutex.h"
 
 namespace roda::engine {
@@ -30,7 +31,7 @@ class Continuations {
   void expect(const std::function<void()>& loop) {
     const MutexLock lock(mutex_);
     num_expected_.fetch_add(1, std::memory_order_relaxed);
-    if (!thread_.joinable() && !is_closed_) thread_ = std::thread(loop);
+    if (!thread_.joinable() && !is_closed_) thread_ = start_thread("roda-then", loop);
     expects_.notify_one();
   }
 

@@ -98,7 +98,10 @@ void HandleTable::release(std::uint64_t handle) {
   Slot* slot = find_locked(handle);
   if (slot == nullptr) return;
   slot->live = false;
-  ++slot->generation;
+  if (++slot->generation == 0) {
+    slot->state.reset();
+    return;
+  }
   for (Operation& op : slot->state->operations) op.recycle();
   free_.push_back(static_cast<std::uint32_t>(handle));
 }

@@ -90,18 +90,19 @@ struct HandleState {
   bool done() const { return remaining.load(std::memory_order_acquire) == 0; }
 };
 
-// Handles by number. Threads: any.
+// Handles by number, of all engines of the process. Threads: any.
 class HandleTable {
  public:
   // A fresh state with `count` operations. The pointer is valid until release().
   HandleState* create(std::size_t count, std::uint64_t* handle);
+  // Null: the number was never given, or was released.
   HandleState* find(std::uint64_t handle);
   void release(std::uint64_t handle);
 
  private:
   struct Slot {
     std::unique_ptr<HandleState> state;
-    std::uint32_t generation = 1;  // in the handle's upper half: a released number is never taken for a live one
+    std::uint32_t generation = 1;  // in the handle's upper half; 0: all were given, and the slot is used no more
     bool live = false;
   };
   Slot* find_locked(std::uint64_t handle) RODA_REQUIRES(mutex_);

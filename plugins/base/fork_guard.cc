@@ -49,7 +49,9 @@ void after_fork_in_child() RODA_RELEASE(registry().mutex) {
   registry().mutex.unlock();
 }
 
-void install_once() {
+}  // namespace
+
+void watch_forks() {
   static const bool installed = [] {
     registry().null_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
@@ -57,10 +59,8 @@ void install_once() {
   static_cast<void>(installed);
 }
 
-}  // namespace
-
 ForkGuard::ForkGuard(int fd) : fd_(fd) {
-  install_once();
+  watch_forks();
   const MutexLock lock(registry().mutex);
   registry().all.push_back({fd});
 }
@@ -82,7 +82,7 @@ unsigned long socket_inode(int fd) {
 }
 
 void guard_sockets(const void* owner, const std::vector<int>& fds) {
-  install_once();
+  watch_forks();
   forget_sockets(owner);
   const MutexLock lock(registry().mutex);
   for (const int fd : fds) {

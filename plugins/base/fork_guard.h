@@ -27,8 +27,9 @@ class ForkGuard {
   int fd_ = -1;
 };
 
-// True in a process that was forked from one that had used a guard.
+// True in a process that was forked from one that had used a guard, or had called watch_forks().
 bool is_forked_child();
+void watch_forks();
 
 // The sockets of a library, which closes them when it likes, so that a number may have been reused: a child closes one
 // only if it still is the same socket.

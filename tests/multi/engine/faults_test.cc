@@ -4,12 +4,28 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <thread>
 
 #include "tests/multi/engine/rank.h"
+
+namespace {
+bool dies_in_words = false;
+}
+
+// The words of a job's end are written by it into the memory of the host.
+extern "C" int snprintf(char* text, std::size_t bytes, const char* format, ...) {
+  if (dies_in_words && bytes == 2048) raise(SIGKILL);
+  std::va_list list;
+  va_start(list, format);
+  const int length = std::vsnprintf(text, bytes, format, list);
+  va_end(list);
+  return length;
+}
 
 namespace roda::test {
 namespace {
@@ -39,6 +55,20 @@ TEST(Faults, ARankDiesWhileOthersWaitForIt) {
   expect_named(run(make_op(RODA_ALLREDUCE, "after", shape, data.data(), data.data())));
   // Sticky: what comes later ends with the same cause.
   expect_named(run(make_op(RODA_ALLREDUCE, "later", shape, data.data(), data.data())));
+}
+
+// The first rank of those that wait for rank 0 reports the stall, and is killed while it does. The others hear of that,
+// on its host and on others.
+TEST(Faults, ARankDiesWhileItEndsTheJob) {
+  std::vector<double> pids(static_cast<std::size_t>(size()));
+  pids[static_cast<std::size_t>(rank())] = getpid();
+  const Shape all{size()};
+  ASSERT_EQ(run(make_op(RODA_ALLREDUCE, "pids", all, pids.data(), pids.data(), RODA_FLOAT64)).code, RODA_OK);
+  const auto process = static_cast<pid_t>(pids[static_cast<std::size_t>(victim())]);
+  dies_in_words = is_victim();
+  while (rank() == 0 && kill(process, 0) == 0) usleep(1000);
+  float x = 1;
+  expect_named(run(make_op(RODA_ALLREDUCE, "not of rank 0", {1}, &x, &x)));
 }
 
 TEST(Faults, ARankDiesInMidCollective) {

@@ -1,13 +1,17 @@
 // Before init, after shutdown, and init again and again.
 #include <malloc.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -171,6 +175,46 @@ TEST(Life, HandlesOutliveTheEngine) {
   roda_shutdown();
   EXPECT_EQ(roda_poll(handle), 1);
   EXPECT_EQ(wait(handle).code, RODA_OK);
+}
+
+std::map<std::string, std::string> thread_status(const std::filesystem::path& thread) {
+  std::map<std::string, std::string> fields;
+  std::ifstream file(thread / "status");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':');
+    fields[line.substr(0, colon)] = line.substr(std::min(line.find_first_not_of(":\t ", colon), line.size()));
+  }
+  return fields;
+}
+
+// A signal that the program has blocked, a scheduler's warning perhaps, must find no thread of ours that takes it.
+TEST(Life, ThreadsTakeNoSignalsAndSayWhoseTheyAre) {
+  std::set<std::filesystem::path> before;
+  const std::filesystem::path threads = "/proc/self/task";
+  for (const auto& thread : std::filesystem::directory_iterator(threads)) before.insert(thread.path());
+  init();
+  work("starts what it needs");
+  std::vector<float> data(8, 1);
+  const Shape shape{8};
+  roda_handle handle = 0;
+  std::atomic<bool> is_done{false};
+  ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "called back", shape, data.data(), data.data())}, &handle).code, RODA_OK);
+  const auto done = [](void* flag, roda_handle) { static_cast<std::atomic<bool>*>(flag)->store(true); };
+  ASSERT_EQ(roda_then(handle, done, &is_done, nullptr), RODA_OK);
+  std::set<std::string> names;
+  for (const auto& thread : std::filesystem::directory_iterator(threads)) {
+    if (before.contains(thread.path())) continue;
+    auto status = thread_status(thread.path());
+    names.insert(status["Name"]);
+    // A library's thread has no name of ours.
+    const std::uint64_t blocked = std::strtoull(status["SigBlk"].c_str(), nullptr, 16);
+    for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGCHLD, SIGPIPE}) {
+      EXPECT_NE(blocked & (std::uint64_t{1} << (signal - 1)), 0u) << status["Name"] << ", signal " << signal;
+    }
+  }
+  EXPECT_TRUE(names.contains("roda-engine"));
+  while (!is_done) std::this_thread::yield();
+  roda_shutdown();
 }
 
 // A forked child must not touch what its parent's engine does.

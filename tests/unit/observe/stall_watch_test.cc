@@ -47,6 +47,25 @@ TEST(StallWatch, EndsTheJobWhenAskedTo) {
   EXPECT_NE(report->text.find("1!: [a]"), std::string::npos);
 }
 
+// Of two stalls the one whose time is over says whom the job blames, and a tensor that no rank is known to miss is
+// told.
+TEST(StallWatch, BlamesARankThatIsMissedForTooLong) {
+  StallWatch watch(seconds(10), seconds(20));
+  const StallWatch::Clock::time_point start{};
+  const Waiting held{0, "held", {}}, old{0, "old", {2}};
+  static_cast<void>(watch.look({held, old}, start));
+  const auto report = watch.look({{0, "new", {1}}, held, old}, start + seconds(20));
+  ASSERT_TRUE(report.has_value());
+  EXPECT_TRUE(report->shut_down);
+  EXPECT_EQ(report->culprit, 2);
+  EXPECT_NE(report->text.find("\nnot known: [held]\n2!: [old]"), std::string::npos) << report->text;
+  static_cast<void>(watch.look({held}, start + seconds(20)));
+  const auto nobody = watch.look({held}, start + seconds(40));
+  ASSERT_TRUE(nobody.has_value());
+  EXPECT_TRUE(nobody->shut_down);
+  EXPECT_EQ(nobody->culprit, -1);
+}
+
 TEST(StallWatch, ManyNamesAreCut) {
   StallWatch watch(seconds(1), seconds(0));
   const StallWatch::Clock::time_point start{};

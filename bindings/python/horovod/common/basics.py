@@ -88,6 +88,13 @@ def _check_duplicates(process_sets: Sequence[ProcessSet], world: ProcessSet | No
         )
 
 
+def _refuse_forked_child() -> None:
+    try:
+        _roda.init([], [])  # it runs, so this does nothing where the engine is this process's own
+    except (HorovodInternalError, ValueError) as error:
+        raise ValueError(f"Horovod initialization failed. {error}") from None
+
+
 def _bind_while_running(process_sets: Sequence[ProcessSet], comm: Any) -> None:
     unknown = [process_set for process_set in process_sets if process_set.ranks is None]
     if unknown and not mpi_comm.is_communicator(comm):
@@ -123,8 +130,8 @@ class HorovodBasics:
         Raises
         ------
         ValueError
-            When an argument is wrong, the engine could not start, or it runs and does not know one of the sets; the
-            text says why.
+            When an argument is wrong, the engine could not start, it runs and does not know one of the sets, or it
+            runs in the process that this one was forked from; the text says why.
         """
         sets: list[ProcessSet] = []
         if isinstance(process_sets, str):
@@ -136,6 +143,7 @@ class HorovodBasics:
             sets = list(process_sets)
         ranks = _world_ranks(comm)
         if _roda.is_initialized():
+            _refuse_forked_child()
             _bind_while_running(sets, comm)
             return
         communicator = _communicator(comm)
