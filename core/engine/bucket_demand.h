@@ -76,6 +76,7 @@ class BucketDemand {
   void awaited(const Kind& kind) { entries_[kind].is_awaited = true; }
   void forget_set(std::int32_t set) {
     std::erase_if(entries_, [set](const auto& entry) { return entry.first.set == set; });
+    quiet_.end(set);
   }
 
   // Calls say(kind), once for each wait, for what a thread waits for where all that this rank has submitted of it has

@@ -147,6 +147,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void join_done(std::int32_t set, std::int32_t last_rank) override RODA_REQUIRES(baton_);
   void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) override RODA_REQUIRES(baton_);
   void set_removed(std::int32_t id) override RODA_REQUIRES(baton_);
+  void set_ended(std::uint64_t number) override RODA_REQUIRES(baton_);
   void shutdown(std::int32_t rank, const std::string& how) override RODA_REQUIRES(baton_);
   void all_drained() override RODA_REQUIRES(baton_);
   void roll_called() override RODA_REQUIRES(baton_) {
@@ -161,6 +162,9 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void started(const LaunchRun& run) override RODA_REQUIRES(baton_);
   void finished(LaunchRun& run, const Status& status, bool is_over) override RODA_REQUIRES(baton_);
   void failed(const LaunchRun& run, const Status& status) override RODA_REQUIRES(baton_);
+  void set_left(std::uint64_t number) override RODA_REQUIRES(baton_) {
+    announcer_.record().number(wire::Item::kSetEnded, 0, number);
+  }
   std::int32_t joined_device(std::int32_t set) override RODA_REQUIRES(baton_);
 
   // A spinning turn of drive() takes as long as about this many of the waiting policy's iterations; the first count

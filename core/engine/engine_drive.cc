@@ -256,6 +256,43 @@ bool Engine::apply_log() {
   return moved;
 }
 
+void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
+  SetRuntime::Options options;
+  options.number = negotiator_.number(id);
+  options.name = parts_.job_key + "/set" + std::to_string(id) + "." + std::to_string(options.number);
+  options.ranks = ranks;
+  options.rank = negotiator_.position(id, parts_.rank);
+  options.shape = Shape(levels_of(parts_.topology, ranks), options.rank, gpus_share_cards(parts_.topology, ranks));
+  options.generation = parts_.generation;
+  options.timeout_ns = static_cast<std::uint64_t>(parts_.knobs.gloo_timeout_seconds) * 1'000'000'000u;
+  options.address = parts_.address;
+  launcher_.open_set(id, std::move(options));
+  if (auto* combiner = parts_.control->combiner()) combiner->set_added(id, ranks);
+  submissions_.set_opened(id, ranks);
+}
+
+void Engine::set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) {
+  news_for_others_ = true;
+  open_set(id, ranks);
+  baton_.pulse();
+}
+
+void Engine::set_removed(std::int32_t id) {
+  news_for_others_ = true;
+  const std::vector<Operation*> pending = submissions_.set_closed(id);
+  announcer_.forget_set(id);
+  demand_.forget_set(id);
+  hold_.end(id);
+  if (auto* combiner = parts_.control->combiner()) combiner->set_removed(id);
+  launcher_.remove_set(id);
+  end_operations(pending, Status::aborted("Process set has been removed"));
+}
+
+void Engine::set_ended(std::uint64_t number) {
+  news_for_others_ = true;
+  launcher_.end_set(number);
+}
+
 bool Engine::holds_ready() const {
   if (!hold_.is_on() && parts_.device == nullptr) return false;
   return std::ranges::any_of(launcher_.sets(), [&](const auto& s) {

@@ -139,6 +139,13 @@ Status WorkMemory::allocate(std::size_t bytes, TransportGroup* lender, Host* hos
   return {};
 }
 
+void WorkMemory::forget(TransportGroup& group) {
+  on_device_.forget(group);
+  if (host_.lender != &group) return;
+  host_ = Host();
+  if (!is_on_device_) data_ = nullptr;
+}
+
 Status WorkMemory::grow(const DeviceQueue* queue, std::size_t bytes, TransportGroup* lender) {
   is_on_device_ = queue != nullptr;
   if (is_on_device_) {

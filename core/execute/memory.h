@@ -87,11 +87,12 @@ class WorkMemory {
     const bool is_there = queue == nullptr && !is_on_device_ && bytes <= host_.memory.length && lender == asked_;
     return is_there ? Status() : grow(queue, bytes, lender);
   }
-  // Of a device: as DeviceMemory::register_with() and forget().
+  // Of a device: as DeviceMemory::register_with().
   void register_with(TransportGroup& group) {
     if (is_on_device_) on_device_.register_with(group);
   }
-  void forget(TransportGroup& group) { on_device_.forget(group); }
+  // The group is about to go, and nothing uses the memory that it lent.
+  void forget(TransportGroup& group);
   void used_until(const std::shared_ptr<DeviceEvent>& event) { on_device_.used_until(event); }
   char* data() const { return data_; }
   // Null where it is neither a device's nor a lender's.

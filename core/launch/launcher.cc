@@ -57,14 +57,19 @@ Launcher::Launcher(Owner* owner, Planner* planner, Store* store, const Options& 
 void Launcher::open_set(std::int32_t id, SetRuntime::Options options) {
   options.turns = &turns_;
   sets_[id] = std::make_unique<SetRuntime>(std::move(options), store_);
-  ++sets_opened_;
 }
 
+// Ranks that are no members have nothing of it.
 void Launcher::remove_set(std::int32_t id) {
-  retired_sets_.push_back(std::move(sets_.at(id)));
-  ending_sets_.push_back(retired_sets_.back().get());
-  sets_.erase(id);
-  end_removed_sets();
+  const auto found = sets_.find(id);
+  if (found->second->is_member()) leaving_.push_back({std::move(found->second)});
+  sets_.erase(found);
+  tell_of_left_sets();
+}
+
+void Launcher::end_set(std::uint64_t number) {
+  for (Leaving& leaving : leaving_) leaving.has_ended = leaving.has_ended || leaving.set->options().number == number;
+  free_ended_sets();
 }
 
 void Launcher::add(negotiate::Launch launch, std::vector<Operation*> operations) {
@@ -194,6 +199,7 @@ bool Launcher::advance() {
 bool Launcher::settle() {
   bool moved = false;
   for (const auto& context : contexts_.all()) moved = context->settle() > 0 || moved;
+  free_ended_sets();
   return moved;
 }
 
@@ -213,7 +219,7 @@ void Launcher::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
   if (!run->launch().tensors.front()->on_device()) run->set()->complete(run->launch().sequence);
   run->finish();
   idle_runs_.push_back(std::move(run));
-  end_removed_sets();
+  tell_of_left_sets();
 }
 
 bool Launcher::is_used(const SetRuntime* set) const {
@@ -222,19 +228,26 @@ bool Launcher::is_used(const SetRuntime* set) const {
          std::ranges::any_of(waiting_, [set](const Waiting& w) { return w.set == set; });
 }
 
-// After a set's last launch here its communicators go. Other groups stay until the engine ends: peers may not have
-// heard all that this rank sent.
-void Launcher::end_removed_sets() {
-  std::erase_if(ending_sets_, [this](SetRuntime* set) {
-    if (is_used(set)) return false;
-    for (execute::TransportGroup* group : set->communicators()) {
+void Launcher::tell_of_left_sets() {
+  for (Leaving& leaving : leaving_) {
+    if (leaving.is_told || is_used(leaving.set.get())) continue;
+    leaving.is_told = true;
+    owner_->set_left(leaving.set->options().number);
+  }
+}
+
+// All that was sent over their groups has been received: no member waits for anything in them.
+void Launcher::free_ended_sets() {
+  if (leaving_.empty() || !contexts_.are_settled()) return;
+  std::erase_if(leaving_, [this](const Leaving& leaving) {
+    if (!leaving.has_ended) return false;
+    for (execute::TransportGroup* group : leaving.set->groups()) {
       for (const auto* runs : {&running_, &idle_runs_}) {
         for (const auto& run : *runs) run->forget(*group);
       }
       if (next_run_ != nullptr) next_run_->forget(*group);
       streams_.forget(*group);
     }
-    set->end_communicators();
     return true;
   });
 }
@@ -250,6 +263,7 @@ const LaunchRun* Launcher::find_overdue(CoarseClock::time_point now, CoarseClock
 
 const LaunchRun* Launcher::abort(const Status& cause, std::chrono::steady_clock::time_point deadline) {
   for (auto& [id, set] : sets_) set->abort(cause);
+  for (const Leaving& leaving : leaving_) leaving.set->abort(cause);
   for (const auto& run : running_) run->abort(cause);
   while (!running_.empty() && std::chrono::steady_clock::now() < deadline) {
     for (const auto& context : contexts_.all()) context->progress();
@@ -274,7 +288,7 @@ void Launcher::clear() {
   next_run_.reset();
   streams_.free_buffers();
   sets_.clear();
-  retired_sets_.clear();
+  leaving_.clear();
   contexts_.clear();
 }
 

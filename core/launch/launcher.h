@@ -68,6 +68,8 @@ class Launcher {
     virtual void finished(LaunchRun& run, const Status& status, bool is_over) = 0;
     // The job has to end: other ranks can't know of the error. The run stays until abort().
     virtual void failed(const LaunchRun& run, const Status& status) = 0;
+    // The last launch of that removed set has ended on this rank, which is a member.
+    virtual void set_left(std::uint64_t number) = 0;
     // Where a rank that has joined the set has its tensors; -1: not known.
     virtual std::int32_t joined_device(std::int32_t set) = 0;
   };
@@ -84,10 +86,11 @@ class Launcher {
 
   // --- process sets ---
   void open_set(std::int32_t id, SetRuntime::Options options);
-  // Ids are used again; this count is not, and equal on all ranks.
-  std::uint64_t sets_opened() const { return sets_opened_; }
-  // What was launched for it goes on.
+  // What was launched for it goes on, to Owner::set_left().
   void remove_set(std::int32_t id);
+  // The set of that number, once set_left() was told on all its members: its groups go as soon as what they sent does
+  // not need them.
+  void end_set(std::uint64_t number);
   SetRuntime& set(std::int32_t id) { return *sets_.at(id); }
   Status lend(std::int32_t set, std::size_t bytes, execute::LentMemory** memory) {
     const auto found = sets_.find(set);
@@ -131,7 +134,12 @@ class Launcher {
   struct Waiting {
     negotiate::Launch launch;
     std::vector<Operation*> operations;
-    SetRuntime* set = nullptr;  // lives on among the retired when the set is removed meanwhile
+    SetRuntime* set = nullptr;  // lives on among those that leave when the set is removed meanwhile
+  };
+  struct Leaving {
+    std::unique_ptr<SetRuntime> set;
+    bool is_told = false;    // of its last launch here
+    bool has_ended = false;  // on all members
   };
   std::int32_t device_of(const Waiting& waiting);
   Status may_start(LaunchRun* next, bool* may) const;
@@ -140,7 +148,8 @@ class Launcher {
   Status show_new_contexts();
   void end_run(std::unique_ptr<LaunchRun> run, const Status& status);
   bool is_used(const SetRuntime* set) const;
-  void end_removed_sets();
+  void tell_of_left_sets();
+  void free_ended_sets();
 
   Owner* owner_;
   Planner* planner_;
@@ -153,11 +162,9 @@ class Launcher {
   execute::Turns turns_;
   std::int32_t last_device_;  // that a tensor of this rank lay on; where it supplies zeros when it has joined
   std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;
-  std::uint64_t sets_opened_ = 0;
-  std::vector<std::unique_ptr<SetRuntime>> retired_sets_;  // removed, maybe still read by launches
-  std::vector<SetRuntime*> ending_sets_;                   // of those, the ones whose communicators are there yet
-  std::deque<Waiting> waiting_;                            // launched, not started here
-  std::vector<std::unique_ptr<LaunchRun>> running_;        // in launch order
+  std::vector<Leaving> leaving_;                     // removed sets
+  std::deque<Waiting> waiting_;                      // launched, not started here
+  std::vector<std::unique_ptr<LaunchRun>> running_;  // in launch order
   std::vector<std::unique_ptr<LaunchRun>> idle_runs_;
   std::unique_ptr<LaunchRun> next_run_;  // from the front of waiting_: its group forms, or it waits for others
 };

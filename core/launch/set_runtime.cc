@@ -40,12 +40,6 @@ std::string shortened(const std::string& text) {
   return ".x" + std::to_string(hash.value());
 }
 
-bool is_communicator(execute::TransportGroup& group) {
-  constexpr std::uint64_t kOther = RODA_CAP_P2P | RODA_CAP_SIGNAL | RODA_CAP_GET | RODA_CAP_PUT;
-  const std::uint64_t capabilities = group.context().capabilities();
-  return (capabilities & RODA_CAP_NATIVE) != 0 && (capabilities & kOther) == 0;
-}
-
 }  // namespace
 
 SetRuntime::SetRuntime(Options options, Store* store) : options_(std::move(options)), store_(store) {}
@@ -113,10 +107,10 @@ void SetRuntime::abort(const Status& cause) {
   }
 }
 
-std::vector<execute::TransportGroup*> SetRuntime::communicators() const {
+std::vector<execute::TransportGroup*> SetRuntime::groups() const {
   std::vector<execute::TransportGroup*> found;
   for (const auto& [key, entry] : groups_) {
-    if (entry != nullptr && is_communicator(*entry->group)) found.push_back(entry->group.get());
+    if (entry != nullptr) found.push_back(entry->group.get());
   }
   return found;
 }
@@ -132,14 +126,6 @@ Status SetRuntime::lend(std::size_t bytes, execute::LentMemory** memory) {
     if (status.code() != RODA_ERR_UNSUPPORTED) found = status;
   }
   return found;
-}
-
-void SetRuntime::end_communicators() {
-  routes_.clear();
-  std::erase_if(groups_, [](const auto& each) {
-    const std::unique_ptr<Group>& entry = each.second;
-    return entry != nullptr && is_communicator(*entry->group);
-  });
 }
 
 void SetRuntime::complete(std::uint64_t sequence) {

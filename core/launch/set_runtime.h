@@ -36,7 +36,8 @@ class Contexts {
 class SetRuntime {
  public:
   struct Options {
-    std::string name;  // equal on all members, unique per job and generation
+    std::uint64_t number = 0;  // Negotiator::number
+    std::string name;          // equal on all members, unique per job and generation
     std::vector<std::int32_t> ranks;
     int rank = 0;  // of this process in the set; -1: not a member
     Shape shape;   // over hosts
@@ -78,13 +79,10 @@ class SetRuntime {
   Route& route(const Use& use) { return routes_[use]; }
   // Every group, formed or forming, ends with `cause`.
   void abort(const Status& cause);
-  // Groups of transports that offer collectives and nothing else: libraries' communicators, which hold memory of a
-  // device for as long as they are there.
-  std::vector<execute::TransportGroup*> communicators() const;
+  // All of them, formed or forming.
+  std::vector<execute::TransportGroup*> groups() const;
   // From a group of all members on host memory, of those that have formed; see TransportGroup::lend.
   Status lend(std::size_t bytes, execute::LentMemory** memory);
-  // No launch comes any more, and no buffer is registered with them.
-  void end_communicators();
 
   const Options& options() const { return options_; }
   int size() const { return static_cast<int>(options_.ranks.size()); }

@@ -10,12 +10,36 @@ namespace roda::negotiate {
 Negotiator::Negotiator(const Settings& settings, int rank) : settings_(settings), rank_(rank) {
   std::vector<std::int32_t> world(static_cast<std::size_t>(settings.size));
   std::iota(world.begin(), world.end(), 0);
-  sets_.emplace(0, Set(0, std::move(world), settings.cache_capacity));
+  make_set(0, std::move(world));
+}
+
+void Negotiator::make_set(std::int32_t id, std::vector<std::int32_t> ranks) {
+  sets_.emplace(id, Set(id, sets_made_++, std::move(ranks), settings_.cache_capacity));
+}
+
+// What was launched for it goes on, and what its members need for that stays until all have said that it has ended.
+void Negotiator::remove_set(std::int32_t id, Outcome* outcome) {
+  const Set& set = sets_.at(id);
+  leaving_.emplace(set.number, Leaving{set.members, {}});
+  outcome->set_removed(id);
+  sets_.erase(id);
+  free_ids_.push_back(id);
+}
+
+void Negotiator::end_set(std::uint64_t number, std::int32_t rank, Outcome* outcome) {
+  const auto found = leaving_.find(number);
+  const int member = found == leaving_.end() ? -1 : found->second.members.position(rank);
+  if (member < 0) return;
+  Leaving& leaving = found->second;
+  leaving.ended.add(member, member);
+  if (leaving.ended.count() < leaving.members.size()) return;
+  leaving_.erase(found);
+  outcome->set_ended(number);
 }
 
 std::int32_t Negotiator::add_static_set(const std::vector<std::int32_t>& ranks) {
   const std::int32_t id = next_id_++;
-  sets_.emplace(id, Set(id, ranks, settings_.cache_capacity));
+  make_set(id, ranks);
   return id;
 }
 
@@ -39,61 +63,6 @@ bool Negotiator::is_speaker(std::int32_t id) const {
 int Negotiator::cached_bit(const Request& request) const {
   const Set& set = sets_.at(request.set);
   return set.cache.find(request, set.members.position(request.rank));
-}
-
-std::vector<Negotiator::Waiting> Negotiator::waiting() const {
-  std::vector<Waiting> out;
-  for (const auto& [id, set] : sets_) {
-    auto report = [&, id = id, &set = set](const std::string& name, auto has) {
-      Waiting w{id, name, {}};
-      for (int m = 0; m < set.size(); ++m) {
-        if (!has(m) && !set.joined.contains(m)) w.missing.push_back(set.members.rank(m));
-      }
-      out.push_back(std::move(w));
-    };
-    for (const auto& [name, pending] : set.pending) {
-      report(name, [&p = pending](int m) { return p.requests[static_cast<std::size_t>(m)] != nullptr; });
-    }
-    for (int bit = 0; bit < set.cache.slots(); ++bit) {
-      const Cache::Slot& slot = set.cache.slot(bit);
-      if (slot.agreed == nullptr || slot.arrived.empty()) continue;
-      report(slot.agreed->name, [&slot](int m) { return slot.arrived.contains(m); });
-    }
-    add_held_groups(set, &out);
-  }
-  for (const auto& [ranks, who] : add_votes_) add_vote(ranks, "to be added", who, &out);
-  for (const auto& [id, who] : remove_votes_) {
-    if (has_set(id.front())) add_vote(members(id.front()), "to be removed", who, &out);
-  }
-  return out;
-}
-
-void Negotiator::add_vote(const std::vector<std::int32_t>& ranks, const char* what, const std::set<std::int32_t>& who,
-                          std::vector<Waiting>* out) const {
-  std::string name = "the process set of the ranks";
-  for (const std::int32_t rank : ranks) name += (rank == ranks.front() ? " " : ", ") + std::to_string(rank);
-  Waiting waiting{0, name + ", " + what, {}};
-  for (std::int32_t rank = 0; rank < settings_.size; ++rank) {
-    if (who.count(rank) == 0) waiting.missing.push_back(rank);
-  }
-  out->push_back(std::move(waiting));
-}
-
-// Where a member of the group is pending, that says it all.
-void Negotiator::add_held_groups(const Set& set, std::vector<Waiting>* out) {
-  for (const Groups::Held& held : set.groups.held()) {
-    const bool is_pending = std::ranges::any_of(set.pending, [&held](const auto& entry) {
-      const auto& requests = entry.second.requests;
-      return std::ranges::any_of(
-          requests, [&held](const auto& request) { return request != nullptr && request->group.id == held.id; });
-    });
-    if (is_pending) continue;
-    out->push_back({set.id,
-                    held.first->name + " (agreed on, but not " + std::to_string(held.missing) + " of the " +
-                        std::to_string(held.first->group.size) +
-                        " tensors of its group, which this rank submitted in another call)",
-                    set.groups.last_apart()});
-  }
 }
 
 Status Negotiator::apply(std::span<const std::byte> record, Outcome* outcome) {
@@ -131,9 +100,11 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
     }
     case Item::kFinished:
     case Item::kClose:
-    case Item::kFlush: {
+    case Item::kFlush:
+    case Item::kSetEnded: {
       std::uint64_t count = 0;
       RODA_RETURN_IF_ERROR(wire::read_number(item, &count));
+      if (item.kind == Item::kSetEnded) return end_set(count, rank, outcome), Status();
       Set* const set = find(item.set);
       if (set == nullptr) return {};
       if (item.kind == Item::kFlush) {
@@ -150,9 +121,7 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       return apply_add_set(item, rank, outcome);
     case Item::kRemoveSet:
       if (item.set == 0 || !has_set(item.set) || !consent(&remove_votes_, {item.set}, rank)) return {};
-      outcome->set_removed(item.set);
-      sets_.erase(item.set);
-      free_ids_.push_back(item.set);
+      remove_set(item.set, outcome);
       return {};
     case Item::kShutdown:
       shut_down_ = true;
@@ -194,7 +163,7 @@ Status Negotiator::apply_add_set(const wire::ItemView& item, std::int32_t rank, 
   if (!consent(&add_votes_, ranks, rank)) return {};
   const std::int32_t id = free_ids_.empty() ? next_id_++ : free_ids_.front();
   if (!free_ids_.empty()) free_ids_.pop_front();
-  sets_.emplace(id, Set(id, ranks, settings_.cache_capacity));
+  make_set(id, ranks);
   outcome->set_added(id, ranks);
   return {};
 }

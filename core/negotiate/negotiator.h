@@ -68,6 +68,8 @@ class Outcome {
   virtual void join_done(std::int32_t set, std::int32_t last_rank) = 0;
   virtual void set_added(std::int32_t id, const std::vector<std::int32_t>& ranks) = 0;
   virtual void set_removed(std::int32_t id) = 0;
+  // The last launches of that removed set have ended on all its members.
+  virtual void set_ended(std::uint64_t /*number*/) {}
   // `how` the rank came to it.
   virtual void shutdown(std::int32_t rank, const std::string& how) = 0;
   // Every rank has said kDrained: memory may be torn down.
@@ -103,6 +105,8 @@ class Negotiator {
   // --- views, for announcements and reports ---
   bool has_set(std::int32_t id) const { return sets_.count(id) != 0; }
   const std::vector<std::int32_t>& members(std::int32_t id) const { return sets_.at(id).members.ranks(); }
+  // Of all sets that there were, in their order: ids are used again.
+  std::uint64_t number(std::int32_t id) const { return sets_.at(id).number; }
   // Index of a world rank in the set, -1 if it is not a member.
   int position(std::int32_t id, std::int32_t rank) const { return sets_.at(id).members.position(rank); }
   // True while a set waits for completions before it can launch what is ready.
@@ -130,8 +134,8 @@ class Negotiator {
     int count = 0;
   };
   struct Set {
-    Set(std::int32_t i, std::vector<std::int32_t> ranks, int cache_capacity)
-        : id(i), members(std::move(ranks)), cache(cache_capacity) {}
+    Set(std::int32_t i, std::uint64_t n, std::vector<std::int32_t> ranks, int cache_capacity)
+        : id(i), number(n), members(std::move(ranks)), cache(cache_capacity) {}
     int size() const { return members.size(); }
     // Whether all members but those that have joined have arrived, and any has.
     bool is_complete(const wire::RankRanges& arrived) const {
@@ -141,6 +145,7 @@ class Negotiator {
       return both.count() == size();
     }
     std::int32_t id;
+    std::uint64_t number;
     Members members;
     Cache cache;
     std::map<std::string, Pending> pending;
@@ -155,7 +160,15 @@ class Negotiator {
     std::deque<std::uint64_t> outstanding;  // sequence numbers, ascending
   };
 
+  struct Leaving {  // a removed set
+    Members members;
+    wire::RankRanges ended;  // by position: its launches have ended there
+  };
+
   Set* find(std::int32_t id);  // null: there is none
+  void make_set(std::int32_t id, std::vector<std::int32_t> ranks);
+  void remove_set(std::int32_t id, Outcome* outcome);
+  void end_set(std::uint64_t number, std::int32_t rank, Outcome* outcome);
   Status apply_item(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at, Outcome* outcome);
   Status apply_add_set(const wire::ItemView& item, std::int32_t rank, Outcome* outcome);
   Status apply_bits(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at, Outcome* outcome);
@@ -189,7 +202,9 @@ class Negotiator {
   wire::Parts parts_;
   wire::RankRanges arriving_;  // positions of an item's ranks, while it is applied
   std::map<std::int32_t, Set> sets_;
-  std::deque<std::int32_t> free_ids_;  // reused first in, first out
+  std::uint64_t sets_made_ = 0;
+  std::map<std::uint64_t, Leaving> leaving_;  // by number
+  std::deque<std::int32_t> free_ids_;         // reused first in, first out
   std::int32_t next_id_ = 1;
   Votes add_votes_;     // of the ranks of a set
   Votes remove_votes_;  // of {id}

@@ -44,7 +44,8 @@ enum class Item : std::uint16_t {
   kPart = 10,      // of an item that is too long for a record
   kRollCall = 11,  // the speaker found that nothing moves: every rank says kPresent
   kPresent = 12,
-  kTuning = 13,  // of rank 0: u64 threshold, u32 hold, u32 outstanding, rules' text; in force for all that follows
+  kSetEnded = 14,  // u64: the speaker's last launch of that removed set (Negotiator::number) has ended
+  kTuning = 13,    // of rank 0: u64 threshold, u32 hold, u32 outstanding, rules' text; in force for all that follows
 };
 
 struct ItemHeader {
@@ -64,7 +65,7 @@ class RecordWriter {
   void bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words,
             std::span<const RankRange> ranks = {});
   void request(const negotiate::Request& request);
-  void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush, kClose
+  void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush, kClose, kSetEnded
   void add_set(std::span<const std::int32_t> ranks) { item(Item::kAddSet, 0, std::as_bytes(ranks)); }
   void tuning(const negotiate::Tuning& tuning);
   void shutdown(std::string_view how) { item(Item::kShutdown, 0, std::as_bytes(std::span(how))); }

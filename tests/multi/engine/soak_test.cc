@@ -1,4 +1,5 @@
-// A long training: many steps of many kinds, after which a rank holds no more than soon after the beginning.
+// A long training: many steps of many kinds, or many process sets, after which a rank holds no more than soon after the
+// beginning.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/multi/engine/rank.h"
@@ -13,21 +15,22 @@
 namespace roda::test {
 namespace {
 
-// A million is the command in docs/testing.md; the suite takes fewer.
-int steps() {
-  const char* text = std::getenv("RODA_TEST_SOAK_STEPS");
-  return text == nullptr ? 20'000 : std::atoi(text);
+// The commands in docs/testing.md say more; the suite takes fewer.
+int number_of(const char* variable, int in_the_suite) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? in_the_suite : std::atoi(text);
 }
 
-// KiB of the process in memory, its own and what it shares.
-long resident() {
+// KiB of the process: "VmRSS:" in memory, its own and what it shares, "VmSize:" of address space.
+long kibibytes(std::string_view field) {
   std::ifstream status("/proc/self/status");
   std::string line;
   while (std::getline(status, line)) {
-    if (line.starts_with("VmRSS:")) return std::atol(line.c_str() + 6);
+    if (line.starts_with(field)) return std::atol(line.c_str() + field.size());
   }
   return -1;
 }
+long resident() { return kibibytes("VmRSS:"); }
 
 std::ptrdiff_t descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
@@ -96,7 +99,7 @@ void step(int number) {
 }
 
 TEST(Soak, AMillionStepsLaterARankHoldsNoMore) {
-  const int all = steps();
+  const int all = number_of("RODA_TEST_SOAK_STEPS", 20'000);
   const int warm = std::min(std::max(all / 10, 5'000), 100'000);
   long before = 0;
   std::ptrdiff_t open_before = 0;
@@ -108,6 +111,63 @@ TEST(Soak, AMillionStepsLaterARankHoldsNoMore) {
   std::printf("rank %d: %d steps, %ld KiB after the first %d, %ld at the end\n", rank(), all, before, warm, resident());
   EXPECT_LT(resident() - before, 1024) << "KiB";
   EXPECT_LE(descriptors(), open_before);  // fewer: a connection that nobody needs had not been closed by then
+}
+
+void barrier() {
+  const Outcome o = run(make_op(RODA_BARRIER, "", {}, nullptr, nullptr));
+  ASSERT_EQ(o.code, RODA_OK) << o.message;
+}
+
+// Sets that share ranks, one of them used by nobody, and one that is removed while its members have work under way.
+void come_and_go(int number) {
+  std::vector<std::vector<std::int32_t>> sets{{0, size() - 1}, {0, 1}};
+  sets.push_back(number % 2 == 0 ? std::vector<std::int32_t>{1, size() - 1} : std::vector<std::int32_t>{1});
+  std::vector<std::int32_t> ids;
+  for (const auto& ranks : sets) ids.push_back(roda_add_process_set(ranks.data(), static_cast<int>(ranks.size())));
+  std::vector<float> values(number % 10 == 0 ? 300'000 : 1000, 1);
+  const std::vector<std::int64_t> shape{static_cast<std::int64_t>(values.size())};
+  roda_handle handle = 0;
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_GT(ids[i], 0);
+    if (roda_process_set_included(ids[i]) != 1) continue;
+    std::ranges::fill(values, 1.0f);
+    roda_op op = make_op(RODA_ALLREDUCE, "of a set", shape, values.data(), values.data());
+    op.process_set = ids[i];
+    Outcome o = submit({op}, &handle);
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+    if (i == 1) break;
+    o = wait(handle);
+    ASSERT_EQ(o.code, RODA_OK) << o.message;
+    ASSERT_EQ(values.back(), 2.0f);
+    handle = 0;
+  }
+  for (const std::int32_t id : ids) ASSERT_EQ(roda_remove_process_set(id), id);
+  if (handle == 0) return;
+  const Outcome o = wait(handle);  // it was launched before the end of its set, or not
+  ASSERT_TRUE(o.code == RODA_OK || o.message == "Process set has been removed") << o.message;
+  ASSERT_EQ(values.back(), o.code == RODA_OK ? 2.0f : 1.0f);
+}
+
+TEST(Soak, ProcessSetsThatAreGoneHoldNothing) {
+  if (size() < 3) GTEST_SKIP() << "the sets are parts of three ranks";
+  const int all = number_of("RODA_TEST_SOAK_SETS", 300) / 3;
+  long before = 0, space_before = 0;
+  std::ptrdiff_t open_before = 0;
+  for (int i = 0; i < all; ++i) {
+    if (i == all / 5) {
+      barrier();
+      before = resident(), space_before = kibibytes("VmSize:"), open_before = descriptors();
+    }
+    come_and_go(i);
+    if (HasFatalFailure()) return;
+  }
+  barrier();
+  const long space = kibibytes("VmSize:");
+  std::printf("rank %d: %d sets, %ld KiB and %td descriptors after a fifth of them, %ld and %td at the end\n", rank(),
+              all * 3, before, open_before, resident(), descriptors());
+  EXPECT_LE(descriptors(), open_before + 6);  // of what another rank has ended and this one closes next
+  EXPECT_LT(space - space_before, 1 << 20) << "KiB of address space";
+  EXPECT_LT(resident() - before, 16 << 10) << "KiB";  // buffers and arenas, however many sets
 }
 
 }  // namespace

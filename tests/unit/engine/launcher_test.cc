@@ -21,6 +21,7 @@ class LauncherTest : public ::testing::Test, private Launcher::Owner {
     options.name = "set" + std::to_string(id);
     options.ranks = {0};
     options.rank = 0;
+    options.number = static_cast<std::uint64_t>(id);
     launcher_.open_set(id, options);
   }
 
@@ -43,6 +44,7 @@ class LauncherTest : public ::testing::Test, private Launcher::Owner {
   }
 
   std::vector<std::string> started_, finished_, failed_;
+  std::vector<std::uint64_t> left_;
   std::vector<std::unique_ptr<Operation>> operations_;
   Launcher launcher_;
 
@@ -56,6 +58,7 @@ class LauncherTest : public ::testing::Test, private Launcher::Owner {
   void failed(const LaunchRun& run, const Status& status) override {
     failed_.push_back(run.launch().tensors.front()->name + ": " + status.message());
   }
+  void set_left(std::uint64_t number) override { left_.push_back(number); }
   std::int32_t joined_device(std::int32_t /*set*/) override { return -1; }
 };
 
@@ -77,9 +80,15 @@ TEST_F(LauncherTest, WhatWasLaunchedForARemovedSetGoesOn) {
   launch(5, 1, &value);
   launcher_.remove_set(5);
   EXPECT_EQ(launcher_.sets().count(5), 0u);
+  EXPECT_TRUE(left_.empty());
   while (launcher_.busy()) launcher_.advance();
   EXPECT_EQ(finished_, std::vector<std::string>{"5/1"});
   EXPECT_EQ(value, 8);
+  EXPECT_EQ(left_, std::vector<std::uint64_t>{5});
+  launcher_.end_set(5);
+  open(6);
+  launcher_.remove_set(6);
+  EXPECT_EQ(left_, (std::vector<std::uint64_t>{5, 6})) << "at once: nothing was launched for it";
 }
 
 TEST_F(LauncherTest, AbortEndsWhatWaitsAndWhatRuns) {

@@ -128,5 +128,38 @@ TEST(Negotiator, SetsAreAddedAndRemovedByConsent) {
   EXPECT_EQ(job.diary().lines.back(), "added 1") << "ids are used again";
 }
 
+// What a removed set's members still need of it goes when all of them have said that its launches have ended; whoever
+// says so late does not mean the next set of its id.
+TEST(Negotiator, ARemovedSetEndsWhenAllItsMembersHaveSaidSo) {
+  Job job(settings_for(3));
+  const std::vector<std::int32_t> ranks{0, 2};
+  const auto all_say = [&](const auto& fill) {
+    for (int r : {0, 1, 2}) job.say(r, fill);
+  };
+  const auto add = [&](wire::RecordWriter& w) { w.add_set(ranks); };
+  const auto remove = [](wire::RecordWriter& w) { w.plain(wire::Item::kRemoveSet, 1); };
+  const auto says_ended = [&](int rank, std::uint64_t number) {
+    job.say(rank, [number](wire::RecordWriter& w) { w.number(wire::Item::kSetEnded, 0, number); });
+  };
+  all_say(add);
+  EXPECT_EQ(job.at(0).number(1), 1u);
+  says_ended(0, 1);  // of a set that is there: nothing
+  all_say(remove);
+  all_say(add);
+  EXPECT_EQ(job.at(0).number(1), 2u);
+  const Lines before{"added 1", "removed 1", "added 1"};
+  says_ended(2, 1);
+  says_ended(2, 1);
+  says_ended(1, 1);  // no member
+  says_ended(0, 7);  // never was
+  EXPECT_EQ(job.diary().lines, before);
+  says_ended(0, 1);
+  EXPECT_EQ(job.diary().lines.back(), "ended 1");
+  all_say(remove);
+  for (const int rank : {0, 2}) says_ended(rank, 2);
+  EXPECT_EQ(job.diary().lines.back(), "ended 2");
+  job.expect_equal_diaries();
+}
+
 }  // namespace
 }  // namespace roda::negotiate

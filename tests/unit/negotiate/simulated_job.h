@@ -33,6 +33,7 @@ class Diary final : public Outcome {
     lines.push_back("added " + std::to_string(id));
   }
   void set_removed(std::int32_t id) override { lines.push_back("removed " + std::to_string(id)); }
+  void set_ended(std::uint64_t number) override { lines.push_back("ended " + std::to_string(number)); }
   void shutdown(std::int32_t rank, const std::string& how) override {
     lines.push_back("shutdown by " + std::to_string(rank) + " who " + how);
   }
