@@ -11,6 +11,7 @@
 
 #include "algorithms/topology/host_tree.h"
 #include "core/control/host_links.h"
+#include "plugins/base/invariant.h"
 #include "plugins/base/log.h"
 
 namespace roda::control {
@@ -147,6 +148,7 @@ Status ControlPlane::append_to(LogRing& ring, std::span<const std::byte> record,
 }
 
 Status ControlPlane::append(std::span<const std::byte> record) {
+  RODA_INVARIANT(record.size() >= sizeof(wire::RecordHeader), "a record has a header");
   if (record.size() > wire::kMostRecordBytes) {
     for (auto& part : wire::split(record)) unsent_.push_back(std::move(part));
     return send_unsent();
@@ -174,6 +176,7 @@ Status ControlPlane::say(std::span<const std::byte> record, bool* accepted) {
     return set_timer();
   }
   if (!spans_hosts_) return append_to(segment_->log(), record, accepted);
+  RODA_INVARIANT(segment_->local_rank() != 0, "the leader of a host speaks to itself through its combiner");
   RODA_RETURN_IF_ERROR(append_to(segment_->up(), record, accepted));
   if (*accepted) segment_->wake(0);
   return {};
@@ -182,6 +185,7 @@ Status ControlPlane::say(std::span<const std::byte> record, bool* accepted) {
 Status ControlPlane::send_unsent() {
   for (bool accepted = true; accepted && !unsent_.empty();) {
     RODA_RETURN_IF_ERROR(say(unsent_.front(), &accepted));
+    RODA_INVARIANT(unsent_.front().size() <= wire::kMostRecordBytes, "what waits for room fits into a record");
     if (accepted) unsent_.pop_front();
   }
   return {};
@@ -193,6 +197,7 @@ bool ControlPlane::read(std::vector<std::byte>* record) { return segment_->log()
 Status ControlPlane::spread(std::span<const std::byte> record, bool* accepted) {
   RODA_RETURN_IF_ERROR(append_to(segment_->log(), record, accepted));
   if (!*accepted) return {};
+  RODA_INVARIANT(links_ != nullptr, "a leader alone spreads the log");
   segment_->wake_all();
   links_->send_down(record);
   return {};
@@ -215,6 +220,7 @@ Status ControlPlane::forward() {
     RODA_RETURN_IF_ERROR(spread(record, &accepted));
     if (!accepted) held_.swap(record);
   }
+  RODA_INVARIANT(accepted == held_.empty(), "a record that the log did not take is held");
   while (segment_->up().read(&record)) combiner_->take(record, now);
   while (accepted && combiner_->next(now, &record)) {
     if (is_root_) {

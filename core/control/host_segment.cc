@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/wire/record.h"
+#include "plugins/base/invariant.h"
 #include "plugins/base/wait_policy.h"
 
 namespace roda::control {
@@ -237,6 +238,7 @@ Status HostSegment::take(FdMailbox::Message message) {
   const auto peer = static_cast<std::size_t>(mail.local_rank);
   if (message.fds.size() != (peer == 0 ? 3u : 2u)) return Status::auth("a wrong number of descriptors");
   if (doorbells_[peer]) return Status::precondition("Rank " + std::to_string(ranks_[peer]) + " was started twice");
+  RODA_INVARIANT(missing_ > 0, "no more peers give their descriptors than are missing");
   doorbells_[peer] = std::move(message.fds[0]);
   presences_[peer] = std::move(message.fds[1]);
   if (peer == 0) {
@@ -360,6 +362,7 @@ void HostSegment::abort(const Status& cause) {
   while (!header_->abort_state.compare_exchange_strong(seen, mine)) {
     if (seen == kAborted || !has_ended(static_cast<int>(seen - kAborted) - 1)) return;
   }
+  RODA_INVARIANT(!cause.ok(), "a job that is aborted has a cause");
   header_->code = cause.code();
   header_->rank = cause.rank();
   std::snprintf(header_->message, sizeof header_->message, "%s", cause.message().c_str());

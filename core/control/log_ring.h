@@ -16,6 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "plugins/base/invariant.h"
+
 namespace roda::control {
 
 class LogRing {
@@ -64,6 +66,7 @@ class LogRing {
     std::size_t done = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
       Cell& c = cell(at + i);
+      RODA_INVARIANT(c.sequence.load(std::memory_order_relaxed) <= at + i, "a place of the log is written once");
       std::size_t offset = 0;
       if (i == 0) {
         std::memcpy(c.payload, &length, kLength);
@@ -83,6 +86,7 @@ class LogRing {
     if (first.sequence.load(std::memory_order_acquire) != next_ + 1) return false;
     std::uint64_t length = 0;
     std::memcpy(&length, first.payload, kLength);
+    RODA_INVARIANT(length <= max_record(header_->cells), "a record of the log is no longer than the log takes");
     const std::uint64_t count = cells_for(length);
     for (std::uint64_t i = 1; i < count; ++i) {
       if (cell(next_ + i).sequence.load(std::memory_order_acquire) != next_ + i + 1) return false;
@@ -95,6 +99,8 @@ class LogRing {
       std::copy_n(cell(next_ + i).payload + offset, part, record->begin() + static_cast<std::ptrdiff_t>(done));
       done += part;
     }
+    RODA_INVARIANT(positions_[reader_].value.load(std::memory_order_relaxed) == next_,
+                   "each reader of the log moves its own place alone");
     next_ += count;
     positions_[reader_].value.store(next_, std::memory_order_release);
     return true;

@@ -1,6 +1,7 @@
 #include "core/engine/engine.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "plugins/base/format.h"
@@ -54,6 +55,7 @@ Engine::Engine(Parts parts)
   for (const auto& ranks : parts_.static_sets) open_set(negotiator_.add_static_set(ranks), ranks);
   const std::string& timeline = parts_.knobs.timeline;
   if (!timeline.empty() && timeline != "DYNAMIC") start_timeline(timeline, parts_.knobs.timeline_mark_cycles);
+  listen_to_invariants(&invariants_);
   start();
 }
 
@@ -61,6 +63,7 @@ Engine::~Engine() {
   if (thread_.joinable()) thread_.join();
   submissions_.continuations().close();
   launcher_.clear();
+  forget_invariants(&invariants_);
 }
 
 // --- submitting -----------------------------------------------------------------------------------------------------
@@ -299,6 +302,20 @@ void Engine::shutdown(const std::string& how) {
   if (thread_.joinable()) thread_.join();
   submissions_.continuations().close();
   timeline_.close();
+}
+
+void Engine::broken(const std::string& sentence) {
+  const Status cause(RODA_ERR_UNKNOWN, roda::format("Rank {}: {}", parts_.rank, sentence), parts_.rank);
+  const std::string& folder = parts_.knobs.flight_folder;
+  const char* const temporary = std::getenv("TMPDIR");
+  const std::string place = !folder.empty() ? folder : temporary != nullptr ? temporary : "/tmp";
+  if (const Status s = observe::dump_flight(parts_.control->rooms(), place, cause); !s.ok()) {
+    RODA_LOG(warning, "The flight recorder: {}", s.message());
+  } else {
+    RODA_LOG(error, "The flight recorder of this host's ranks is saved in {}", place);
+  }
+  parts_.control->abort(cause);
+  parts_.control->depart();
 }
 
 void Engine::end_operations(const std::vector<Operation*>& operations, const Status& status) {

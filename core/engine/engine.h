@@ -37,6 +37,7 @@
 #include "core/submit/submissions.h"
 #include "core/tune/tuner.h"
 #include "plugins/base/coarse_clock.h"
+#include "plugins/base/invariant.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/wait_policy.h"
 
@@ -210,6 +211,8 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   };
   std::optional<Patience> patience() const;
   void fail(const Status& cause) RODA_REQUIRES(baton_);
+  // This process ends right after; the thread need not hold the baton.
+  RODA_UNCHECKED void broken(const std::string& sentence);
   // Tensors that every rank has wait for others to join them, and for somebody to look at the clock.
   bool holds_ready() const RODA_REQUIRES(baton_);
   // Publishes that this rank is about to sleep and looks once more. False: there is news, don't.
@@ -277,6 +280,8 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   std::unique_ptr<tune::Tuner> tuner_ RODA_GUARDED_BY(baton_);  // rank 0's, while it tunes
   Ending ending_ RODA_GUARDED_BY(baton_);
 
+  const InvariantListener invariants_{
+      [](void* engine, const std::string& sentence) { static_cast<Engine*>(engine)->broken(sentence); }, this};
   std::thread thread_;
 };
 

@@ -235,6 +235,7 @@ void Engine::put_in_log() {
 }
 
 bool Engine::apply_log() {
+  RODA_INVARIANT(ending_.cause.ok(), "a rank applies nothing of the log after its end");
   bool moved = false;
   while (parts_.control->read(&record_)) {
     moved = true;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "algorithms/plan/slices.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::execute {
 namespace {
@@ -116,6 +117,7 @@ void TransportGroup::count_slots() {
 }
 
 void TransportGroup::abort(const Status& cause) {
+  RODA_INVARIANT(!cause.ok(), "a group that is aborted has a cause");
   {
     const MutexLock lock(cause_mutex_);
     if (cause_.ok()) cause_ = cause;
@@ -176,12 +178,14 @@ void TransportGroup::end(LentMemory* memory) {
 }
 
 std::uint32_t TransportGroup::next_block(std::uint32_t slot) {
+  RODA_INVARIANT(slot < slots_, "a launch has one of the slots that its group has");
   const std::uint64_t turn = rotation_[slot]++;
   return slot * blocks_per_slot_ + static_cast<std::uint32_t>(turn % blocks_per_slot_);
 }
 
 Status TransportGroup::open_window(std::uint32_t index, int which, void* base, std::size_t bytes,
                                    const roda_memory* memory) {
+  RODA_INVARIANT(index < blocks_.size() && which >= 0 && which < 2, "a block of the group has two windows");
   Block& block = blocks_[index];
   if (block.window_base[which] == base && block.window_bytes[which] == bytes) return {};
   const std::uint32_t window = window_index(index, which);
@@ -193,6 +197,7 @@ Status TransportGroup::open_window(std::uint32_t index, int which, void* base, s
 }
 
 Status TransportGroup::staging(std::uint32_t index, std::size_t bytes, roda_memory** memory) {
+  RODA_INVARIANT(index < blocks_.size(), "a block that is staged is one of the group's");
   Block& block = blocks_[index];
   *memory = &block.memory;
   if (block.memory.length >= bytes && block.memory.address != nullptr) return {};

@@ -20,6 +20,7 @@
 
 #include "algorithms/schedule/schedule.h"
 #include "plugins/base/fork_guard.h"
+#include "plugins/base/invariant.h"
 #include "plugins/base/mutex.h"
 #include "plugins/base/status.h"
 
@@ -188,6 +189,7 @@ class TransportGroup {
   bool is_next(std::uint64_t number) const { return number == collectives_started_; }
   // Of the one whose number is next.
   int start_collective(const roda_collective_args& args, roda_request** request) {
+    RODA_INVARIANT(collectives_started_ < numbers_drawn_, "a collective has a number before it starts");
     const int code = table_->collective_start(group_, &args, request, &error_);
     if (code != RODA_AGAIN) ++collectives_started_;
     return code;

@@ -2,10 +2,12 @@
 
 #include "core/execute/device_queue.h"
 #include "core/execute/group.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::execute {
 
 Status Stage::start(const StageArgs& args) {
+  RODA_INVARIANT(!running_, "a stage starts when its run before has ended");
   RODA_RETURN_IF_ERROR(begin(args));
   failure_ = Status();
   running_ = true;
@@ -70,7 +72,7 @@ class NativeStage final : public Stage {
     args_.recv_counts = args.recv_counts;
     args_.tag = Tag{args.generation, args.launch, args.stage, 0, 0}.packed();
     args_.stream = args.queue == nullptr ? nullptr : args.queue->stream;
-    request_ = nullptr;
+    RODA_INVARIANT(request_ == nullptr, "a native collective has one request at a time");
     number_ = group_.draw_number();
     started_ = false;
     return {};

@@ -12,6 +12,7 @@
 #include "core/execute/compose/turns.h"
 #include "core/execute/group.h"
 #include "core/execute/stage.h"
+#include "plugins/base/invariant.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
@@ -30,6 +31,7 @@ struct KeptStage {
   bool busy = false;
 
   StageHandle take() {
+    RODA_INVARIANT(!busy, "a stage has one user at a time");
     busy = true;
     return {stage.get(), StageRelease{&busy}};
   }

@@ -3,10 +3,13 @@
 #include <cctype>
 #include <utility>
 
+#include "plugins/base/invariant.h"
+
 namespace roda::engine {
 
 void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
                       const execute::DeviceQueue& queue, StreamBuffers* of_stream) {
+  RODA_INVARIANT(!started() && operations_.empty(), "a run takes one launch on after the other");
   launch_ = std::move(launch);
   operations_ = std::move(operations);
   set_ = set;
@@ -31,6 +34,7 @@ Status LaunchRun::connect(Planner* planner, Contexts* contexts, bool* ready) {
 }
 
 Status LaunchRun::start() {
+  RODA_INVARIANT(has_groups_ && !started(), "a launch starts once, when its groups are formed");
   execute::Trace* const trace = notes_parts_ ? &trace_ : nullptr;
   payload_.tell(trace);
   if (set_->size() == 1) {
@@ -65,6 +69,7 @@ Status LaunchRun::start() {
 }
 
 Status LaunchRun::advance(bool* done) {
+  RODA_INVARIANT(started(), "a launch that moves on has started");
   *done = true;
   if (stage_ != nullptr && !has_ended_) {
     RODA_RETURN_IF_ERROR(stage_->test(&has_ended_));

@@ -4,6 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "plugins/base/invariant.h"
+
 namespace roda::engine {
 
 DeviceStreams::~DeviceStreams() {
@@ -55,6 +57,7 @@ Launcher::Launcher(Owner* owner, Planner* planner, Store* store, const Options& 
       last_device_(options.local_rank) {}
 
 void Launcher::open_set(std::int32_t id, SetRuntime::Options options) {
+  RODA_INVARIANT(!sets_.contains(id), "an id is of one process set at a time");
   options.turns = &turns_;
   sets_[id] = std::make_unique<SetRuntime>(std::move(options), store_);
 }
@@ -68,12 +71,21 @@ void Launcher::remove_set(std::int32_t id) {
 }
 
 void Launcher::end_set(std::uint64_t number) {
+  // One that is not there is another rank's.
+  RODA_INVARIANT(std::ranges::all_of(leaving_,
+                                     [number](const Leaving& leaving) {
+                                       return leaving.set->options().number != number || leaving.is_told;
+                                     }),
+                 "a process set ends when this rank has said so, too");
   for (Leaving& leaving : leaving_) leaving.has_ended = leaving.has_ended || leaving.set->options().number == number;
   free_ended_sets();
 }
 
 void Launcher::add(negotiate::Launch launch, std::vector<Operation*> operations) {
   SetRuntime* set = sets_.at(launch.set).get();
+  RODA_INVARIANT(set->is_member() && operations.size() == launch.tensors.size(),
+                 "a launch has an operation, or zeros, for each tensor on each member");
+  RODA_INVARIANT(launch.sequence > set->completed(), "a launch comes before its end");
   // Nobody holds tensors on devices back until others are done.
   if (launch.tensors.front()->on_device()) set->complete(launch.sequence);
   waiting_.push_back({std::move(launch), std::move(operations), set});
@@ -104,6 +116,7 @@ Status Launcher::may_start(LaunchRun* next, bool* may) const {
 std::int32_t Launcher::device_of(const Waiting& waiting) {
   const auto& devices = waiting.launch.tensors.front()->devices;
   if (devices.empty()) return -1;
+  RODA_INVARIANT(devices.size() == waiting.set->options().ranks.size(), "each member has said where its tensor lies");
   const std::int32_t agreed = devices[static_cast<std::size_t>(waiting.set->options().rank)];
   if (agreed >= 0) return last_device_ = agreed;
   const std::int32_t joined = owner_->joined_device(waiting.launch.set);
@@ -111,6 +124,7 @@ std::int32_t Launcher::device_of(const Waiting& waiting) {
 }
 
 Status Launcher::begin_next() {
+  RODA_INVARIANT(next_run_ == nullptr && !waiting_.empty(), "one launch after the other gets ready");
   Waiting& front = waiting_.front();
   if (idle_runs_.empty()) idle_runs_.push_back(std::make_unique<LaunchRun>());
   next_run_ = std::move(idle_runs_.back());
@@ -209,6 +223,7 @@ bool Launcher::is_on_device() const {
 
 // All ranks come to an error by themselves where it follows from what all agreed.
 void Launcher::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
+  RODA_INVARIANT(run != nullptr && !run->broken, "a launch ends once");
   if (!status.ok() && status.code() != RODA_ERR_UNSUPPORTED) {
     owner_->failed(*run, status);
     run->broken = true;
@@ -241,6 +256,7 @@ void Launcher::free_ended_sets() {
   if (leaving_.empty() || !contexts_.are_settled()) return;
   std::erase_if(leaving_, [this](const Leaving& leaving) {
     if (!leaving.has_ended) return false;
+    RODA_INVARIANT(!is_used(leaving.set.get()), "nothing runs in a process set that has ended");
     for (execute::TransportGroup* group : leaving.set->groups()) {
       for (const auto* runs : {&running_, &idle_runs_}) {
         for (const auto& run : *runs) run->forget(*group);

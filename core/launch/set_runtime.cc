@@ -4,6 +4,7 @@
 
 #include "core/bootstrap/gather.h"
 #include "plugins/base/hash.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::engine {
 
@@ -90,6 +91,7 @@ Status SetRuntime::form(execute::TransportContext& context, const GroupPlace& pl
 Status SetRuntime::stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool) {
   *pool = nullptr;
   std::unique_ptr<Group>& entry = groups_[{context.name(), place.members, place.devices}];
+  RODA_INVARIANT(is_member(), "groups of a process set are of its members");
   if (entry == nullptr) RODA_RETURN_IF_ERROR(form(context, place, &entry));
   if (entry->pool == nullptr) {
     bool formed = false;
@@ -129,6 +131,7 @@ Status SetRuntime::lend(std::size_t bytes, execute::LentMemory** memory) {
 }
 
 void SetRuntime::complete(std::uint64_t sequence) {
+  RODA_INVARIANT(sequence > completed_ && !std::ranges::binary_search(early_, sequence), "a launch of a set ends once");
   early_.insert(std::ranges::lower_bound(early_, sequence), sequence);
   auto used = early_.begin();
   for (; used != early_.end() && *used == completed_ + 1; ++used) ++completed_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plugins/base/hash.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::negotiate {
 namespace {
@@ -60,6 +61,7 @@ std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, const BucketRul
       rest.push_back(std::move(t));
     }
   }
+  RODA_INVARIANT(bytes <= std::max(rules.threshold, bytes_of(head)), "a bucket is no larger than the threshold");
   ready->swap(rest);
   return bucket;
 }
@@ -76,6 +78,7 @@ std::uint64_t kind_of(const Terms& terms) {
 }
 
 void FillingBuckets::complete(Filling* bucket) {
+  RODA_INVARIANT(!bucket->tensors.empty() || bucket->bytes == 0, "a bucket without tensors has no bytes");
   if (!bucket->tensors.empty()) complete_.push_back(std::exchange(bucket->tensors, {}));
   bucket->bytes = 0;
 }
@@ -92,6 +95,7 @@ void FillingBuckets::add(AgreedPtr tensor, const BucketRules& rules) {
   const std::size_t bytes = bytes_of(*tensor);
   if (bucket->bytes + bytes > rules.threshold) complete(&*bucket);
   bucket->bytes += bytes;
+  RODA_INVARIANT(bucket->bytes <= rules.threshold, "a bucket on a device is no larger than the threshold");
   const bool is_alone = is_first && tensor->group.size < 2;
   bucket->tensors.push_back(std::move(tensor));
   if (is_alone) bucket->is_first = false;

@@ -16,6 +16,7 @@
 
 #include "core/negotiate/request.h"
 #include "core/wire/rank_ranges.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::negotiate {
 
@@ -80,6 +81,7 @@ class Cache {
     }
     const int bit = make_room();
     if (bit < 0) return -1;
+    RODA_INVARIANT(bit < capacity_ && slot(bit).agreed == nullptr, "a tensor gets a free bit of the cache");
     agreed->cache_bit = bit;
     Slot& s = slot(bit);
     s.agreed = agreed;
@@ -91,10 +93,14 @@ class Cache {
     return bit;
   }
 
-  void touch(int bit) { order_.splice(order_.end(), order_, slot(bit).use); }
+  void touch(int bit) {
+    RODA_INVARIANT(holds(bit), "a tensor that is used is in the cache");
+    order_.splice(order_.end(), order_, slot(bit).use);
+  }
 
   void erase(int bit) {
     Slot& s = slot(bit);
+    RODA_INVARIANT(s.agreed != nullptr, "a tensor leaves the cache once");
     std::erase(*s.namesakes, bit);
     if (s.namesakes->empty()) by_name_.erase(s.agreed->name);
     order_.erase(s.use);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/negotiate/request.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::negotiate {
 
@@ -14,13 +15,16 @@ Negotiator::Negotiator(const Settings& settings, int rank) : settings_(settings)
 }
 
 void Negotiator::make_set(std::int32_t id, std::vector<std::int32_t> ranks) {
-  sets_.emplace(id, Set(id, sets_made_++, std::move(ranks), settings_.cache_capacity));
+  const bool is_new = sets_.emplace(id, Set(id, sets_made_++, std::move(ranks), settings_.cache_capacity)).second;
+  RODA_INVARIANT(is_new, "an id is of one process set at a time");
 }
 
 // What was launched for it goes on, and what its members need for that stays until all have said that it has ended.
 void Negotiator::remove_set(std::int32_t id, Outcome* outcome) {
   const Set& set = sets_.at(id);
-  leaving_.emplace(set.number, Leaving{set.members, {}});
+  RODA_INVARIANT(id > 0, "the job's own process set stays");
+  const bool is_new = leaving_.emplace(set.number, Leaving{set.members, {}}).second;
+  RODA_INVARIANT(is_new, "a process set is removed once");
   outcome->set_removed(id);
   sets_.erase(id);
   free_ids_.push_back(id);
@@ -31,6 +35,8 @@ void Negotiator::end_set(std::uint64_t number, std::int32_t rank, Outcome* outco
   const int member = found == leaving_.end() ? -1 : found->second.members.position(rank);
   if (member < 0) return;
   Leaving& leaving = found->second;
+  RODA_INVARIANT(!std::ranges::any_of(sets_, [&](const auto& s) { return s.second.number == number; }),
+                 "a process set has gone before it ends");
   leaving.ended.add(member, member);
   if (leaving.ended.count() < leaving.members.size()) return;
   leaving_.erase(found);
@@ -84,6 +90,7 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
   using wire::Item;
   if (item.kind == Item::kDrained) {
     drained_.insert(rank);
+    RODA_INVARIANT(static_cast<int>(drained_.size()) <= settings_.size, "no more ranks are done than the job has");
     if (static_cast<int>(drained_.size()) == settings_.size) outcome->all_drained();
     return {};
   }
@@ -161,6 +168,7 @@ Status Negotiator::apply_add_set(const wire::ItemView& item, std::int32_t rank, 
     return Status::unknown("malformed control record: a process set that can't be from rank " + std::to_string(rank));
   }
   if (!consent(&add_votes_, ranks, rank)) return {};
+  RODA_INVARIANT(free_ids_.empty() || free_ids_.front() < next_id_, "an id that is free was given before");
   const std::int32_t id = free_ids_.empty() ? next_id_++ : free_ids_.front();
   if (!free_ids_.empty()) free_ids_.pop_front();
   make_set(id, ranks);
@@ -193,6 +201,7 @@ void Negotiator::arrive_by_bit(Set* set, int bit, std::span<const wire::RankRang
   Cache::Slot& slot = set->cache.slot(bit);
   const std::int32_t before = slot.arrived.count();
   slot.arrived.add(arriving_.ranges());
+  RODA_INVARIANT(slot.arrived.count() <= set->size(), "no more ranks announce a tensor than its set has");
   if (slot.arrived.count() == before) return;
   outcome->announced(slot.agreed->name, slot.agreed->collective, ranks);
   const bool is_alone = set->pending.empty() && !set->cache.has_namesakes(bit);
@@ -210,6 +219,7 @@ bool Negotiator::is_disputed(Set* set, int bit, Outcome* outcome) {
 
 void Negotiator::complete_cached(Set* set, int bit, Outcome* outcome) {
   Cache::Slot& slot = set->cache.slot(bit);
+  RODA_INVARIANT(slot.agreed != nullptr && slot.agreed->cache_bit == bit, "a bit stands for the tensor that has it");
   const bool takes_zeros = roda_collective_is(slot.agreed->collective, RODA_JOINS) != 0;
   if (slot.arrived.count() != set->size() && !takes_zeros) {
     to_pending(set, bit, outcome);  // joined members take part: the full check knows what to say
@@ -231,6 +241,8 @@ void Negotiator::make_ready(Set* set, AgreedPtr agreed, Outcome* outcome) {
 }
 
 void Negotiator::add_ready(Set* set, AgreedPtr agreed) const {
+  RODA_INVARIANT(agreed->set == set->id && agreed->rows.size() == static_cast<std::size_t>(set->size()),
+                 "a tensor is ready in the process set that has agreed on it");
   if (agreed->on_device()) return set->filling.add(std::move(agreed), settings_.buckets);
   set->ready.push_back(std::move(agreed));
   ++set->ready_count;
@@ -274,6 +286,7 @@ void Negotiator::add_pending(Set* set, int member, Request request) {
   pending.requests.resize(static_cast<std::size_t>(set->size()));
   auto& place = pending.requests[static_cast<std::size_t>(member)];
   if (place == nullptr) ++pending.count;
+  RODA_INVARIANT(pending.count <= set->size(), "each member of a set asks once for a tensor");
   place = std::make_unique<Request>(std::move(request));
 }
 
@@ -315,6 +328,7 @@ void Negotiator::complete_pending(Set* set, const std::string& name, Outcome* ou
     requests.push_back(r);
     position.push_back(m);
   }
+  RODA_INVARIANT(static_cast<int>(requests.size()) == it->second.count, "requests are counted as they come");
   if (requests.empty()) return;
   if (Status error = validate(requests, set->size(), !set->joined.empty()); !error.ok()) {
     const Group group = common_group(requests);
@@ -360,6 +374,7 @@ void Negotiator::join(Set* set, int member, Outcome* outcome) {
   for (int bit = 0; bit < set->cache.slots(); ++bit) {
     if (set->cache.holds(bit) && set->is_complete(set->cache.slot(bit).arrived)) complete_cached(set, bit, outcome);
   }
+  RODA_INVARIANT(set->joined.count() <= set->size(), "no more ranks join than the set has");
   if (set->joined.count() < set->size()) return;
   // What was ready comes before the end of the join, limits or no limits: what comes after is the next epoch's.
   set->filling.close(0);
@@ -372,6 +387,7 @@ void Negotiator::join(Set* set, int member, Outcome* outcome) {
 bool Negotiator::consent(Votes* votes, const std::vector<std::int32_t>& subject, std::int32_t rank) {
   auto& who = (*votes)[subject];
   who.insert(rank);
+  RODA_INVARIANT(static_cast<int>(who.size()) <= settings_.size, "no more ranks ask than the job has");
   if (static_cast<int>(who.size()) < settings_.size) return false;
   votes->erase(subject);
   return true;
@@ -396,6 +412,9 @@ void Negotiator::launch_complete(Set* set, Outcome* outcome) {
 }
 
 void Negotiator::launch_bucket(Set* set, std::vector<AgreedPtr> tensors, Outcome* outcome) {
+  RODA_INVARIANT(!tensors.empty(), "a launch has tensors");
+  RODA_INVARIANT(set->outstanding.empty() || set->outstanding.back() <= set->launched,
+                 "launches are outstanding in the order of their numbers");
   Launch launch;
   launch.set = set->id;
   launch.sequence = ++set->launched;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugins/base/invariant.h"
+
 namespace roda::engine {
 
 bool Submissions::enter_locked(Operation* op) {
@@ -222,6 +224,7 @@ std::vector<Operation*> Submissions::take_launched(const negotiate::Launch& laun
 }
 
 void Submissions::end_locked(Operation* op, const Status& status) {
+  RODA_INVARIANT(op->handle->remaining.load(std::memory_order_relaxed) != 0, "an operation ends once");
   leave_locked(*op);
   if (!in_turn_.empty()) enter_next_locked(*op);
   HandleState* handle = op->handle;

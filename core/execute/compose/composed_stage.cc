@@ -14,6 +14,7 @@
 #include "core/execute/compose/slice_run.h"
 #include "core/execute/compose/staging.h"
 #include "plugins/base/hash.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::execute {
 namespace {
@@ -193,6 +194,8 @@ class ComposedStage final : public Stage {
     for (std::uint32_t i = 0; i < slices_.size(); ++i) {
       Slice& slice = *slices_[i];
       if (!slice.busy && begun_ < map_.slices() && begun_ % slices_.size() == i) {
+        RODA_INVARIANT(slice.handle == nullptr && slice.phase == Phase::kIdle,
+                       "a slice begins when the one before it in its place has ended");
         slice.number = begun_++;
         slice.stage = 0;
         slice.busy = true;

@@ -1,6 +1,7 @@
 #include "core/execute/schedule/lane_run.h"
 
 #include "plugins/base/copy.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::execute {
 
@@ -95,6 +96,7 @@ Status LaneRun::send(const Op& op, Effort* effort, bool* done) {
     RODA_RETURN_IF_ERROR(view_.group->error(code));
     if (request != nullptr) sends_.push_back({request, begin, begin + bytes});
     state_.posted += bytes;
+    RODA_INVARIANT(state_.posted <= total, "a message is no longer than its part of the tensor");
     state_.empty_sent = true;
     ++effort->moves;
   }
@@ -173,6 +175,7 @@ Status LaneRun::add_message(const Op& op, const Pending& message) {
 }
 
 void LaneRun::push(roda_request* request, std::size_t bytes) {
+  RODA_INVARIANT(count_ < kMostPending, "a lane posts no more receives than it keeps");
   pending_[(head_ + count_++) % kMostPending] = {request, state_.posted, bytes};
   state_.posted += bytes;
 }

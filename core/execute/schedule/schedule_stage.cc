@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/execute/schedule/run.h"
+#include "plugins/base/invariant.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
 namespace roda::execute {
@@ -87,6 +88,8 @@ class ScheduleStage final : public Stage {
     idle_tests_ = effort.moves == moves_ ? idle_tests_ + 1 : 0;
     moves_ = effort.moves;
     if (idle_tests_ % kIdleTests == kIdleTests - 1) RODA_RETURN_IF_ERROR(group_.health());
+    RODA_INVARIANT(ended_ <= begun_ && begun_ <= ended_ + runs_.size() && begun_ <= layout_.slices(),
+                   "slices end in the order in which they begin, and one run has one of them");
     *done = ended_ == layout_.slices();
     return {};
   }

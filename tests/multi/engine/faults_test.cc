@@ -3,12 +3,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
 #include <thread>
 
 #include "tests/multi/engine/rank.h"
@@ -69,6 +72,47 @@ TEST(Faults, ARankDiesWhileItEndsTheJob) {
   while (rank() == 0 && kill(process, 0) == 0) usleep(1000);
   float x = 1;
   expect_named(run(make_op(RODA_ALLREDUCE, "not of rank 0", {1}, &x, &x)));
+}
+
+// Where this rank reads the log of its host (core/control/log_ring.h): each reader has a line behind the ring's header,
+// of which the number of cells and that of the readers are known.
+std::atomic<std::uint64_t>* place_in_log() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    if (line.find("roda-control") == std::string::npos) continue;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+    for (std::uintptr_t at = begin; at < end; at += 64) {
+      const auto* header = reinterpret_cast<const std::uint32_t*>(at);
+      if (header[0] != 8192 || header[1] != static_cast<std::uint32_t>(size())) continue;
+      return reinterpret_cast<std::atomic<std::uint64_t>*>(at + 128 + 64 * static_cast<std::uintptr_t>(rank()));
+    }
+  }
+  return nullptr;
+}
+
+// Memory of the engine's changes under it in one rank: that one ends, and all are told what does not hold, and where.
+TEST(Faults, ABrokenInvariantEndsTheJobWithASentence) {
+  float x = 1;
+  ASSERT_EQ(run(make_op(RODA_ALLREDUCE, "before", {1}, &x, &x)).code, RODA_OK);
+  if (is_victim()) {
+    std::atomic<std::uint64_t>* const place = place_in_log();
+    ASSERT_NE(place, nullptr);
+    place->fetch_add(1);
+  }
+  Outcome o;
+  while (o.code == RODA_OK) o = run(make_op(RODA_ALLREDUCE, "on", {1}, &x, &x));
+  expect_named(o);
+  const std::string sentence = "it does not hold that each reader of the log moves its own place alone";
+  EXPECT_NE(o.message.find(sentence), std::string::npos) << o.message;
+  EXPECT_NE(o.message.find("(core/control/log_ring.h:"), std::string::npos) << o.message;
+  std::string saved;
+  for (const auto& file : std::filesystem::directory_iterator(std::getenv("RODA_FLIGHT_FOLDER"))) {
+    std::ifstream dump(file.path());
+    saved.append(std::istreambuf_iterator<char>(dump), {});
+  }
+  EXPECT_NE(saved.find(sentence), std::string::npos);
+  EXPECT_NE(saved.find("before"), std::string::npos) << "the operations, too";
 }
 
 TEST(Faults, ARankDiesInMidCollective) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -172,6 +173,43 @@ def test_a_discovery_that_fails_at_the_start(horovodrun: Launch, tmp_path: Path)
     done = horovodrun("-np", "2", "--host-discovery-script", f"{tmp_path}/nowhere", "true")
     assert done.returncode == 1
     assert f"Failed to execute discovery script: {tmp_path}/nowhere ended with status 127" in done.stderr
+
+
+# The membership loses count of its workers when the first one is a rank.
+SPOILT = """
+from horovod.runner.elastic.membership import Membership
+from horovod.runner.launch import run_commandline
+
+formed = Membership.formed
+
+
+def spoil(self, number, generation, now):
+    self.workers[number + 9] = self.workers[number]
+    formed(self, number, generation, now)
+
+
+Membership.formed = spoil
+run_commandline()
+"""
+
+
+def test_a_fault_of_the_launchers_ends_the_job_with_a_sentence_and_the_flight_recorders(tmp_path: Path) -> None:
+    discovery = tmp_path / "discover"
+    discovery.write_text("#!/bin/sh\necho localhost:1\n")
+    discovery.chmod(0o755)
+    worker = "import signal, horovod.torch as hvd\nhvd.init()\nhvd.barrier()\nsignal.pause()"
+    job = ["-np", "1", "--min-np", "1", "--host-discovery-script", str(discovery), sys.executable, "-c", worker]
+    done = subprocess.run(
+        [sys.executable, "-c", SPOILT, *job],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "RODA_FLIGHT_FOLDER": str(tmp_path)},
+    )
+    assert done.returncode == 1
+    assert "it does not hold that each worker is known by the number that it was given (horovod/runner" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.glob("roda-flight.*.json"))
 
 
 def test_functions_return_what_min_np_ranks_did() -> None:

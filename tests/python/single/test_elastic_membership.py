@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 from horovod.runner.common.util.timeout import TimeoutException
@@ -20,8 +21,28 @@ from horovod.runner.elastic.generation import (
     assign,
     slots_of,
 )
+from horovod.runner.elastic.membership import Membership
 from horovod.runner.elastic.worker import HostUpdateResult
+from horovod.runner.util.invariant import InvariantError
 from membership_job import Job, started
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda it: it.workers.update({7: it.workers[0]}), "each worker is known by the number that it was given"),
+        (lambda it: setattr(it.workers[1], "slot", 0), "each worker has a slot of its own"),
+        (lambda it: it._asked.update({5: 0.0}), "only workers that live are suspected or asked"),
+        (lambda it: it.members.append(it.members[0]), "each member has one rank"),
+        (lambda it: it.members.clear(), "a generation that was published has members"),
+        (lambda it: it.members.pop(), "who forms a generation or trains in it is a member of it"),
+    ],
+)
+def test_a_broken_invariant_is_told_with_its_line(spoil: Callable[[Membership], None], sentence: str) -> None:
+    job = started({"a": 2})
+    spoil(job.it)
+    with pytest.raises(InvariantError, match=rf"{sentence} \(horovod/runner/elastic/invariants.py:\d+\)\. Please"):
+        job.do(job.it.look)
 
 
 def test_the_first_generation_waits_for_all_that_were_started() -> None:

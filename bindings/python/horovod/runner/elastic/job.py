@@ -24,6 +24,7 @@ from horovod.runner.job import (
     JobInterruptedError,
 )
 from horovod.runner.reach import Reach
+from horovod.runner.util.invariant import InvariantError
 
 
 class ElasticJob(Job):
@@ -112,7 +113,8 @@ class ElasticJob(Job):
         try:
             self._membership.hosts_found(hosts, time.monotonic())
             finder.start()
-            self._pump()
+            while not self._has_pumped():
+                pass
         finally:
             self._has_ended.set()
             self._hang_up()
@@ -145,6 +147,15 @@ class ElasticJob(Job):
         return self._post("unreachable", host.hostname, error)
 
     # --- the loop ---
+
+    def _has_pumped(self) -> bool:
+        """Go to the end of the job, or to a fault of the membership, which ends it as any error of its does."""
+        try:
+            self._pump()
+        except InvariantError as error:
+            self._membership.stop(error)
+            return False
+        return True
 
     def _pump(self) -> None:
         while True:

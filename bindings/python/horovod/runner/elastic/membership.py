@@ -29,6 +29,7 @@ from horovod.runner.elastic.generation import (
     removable,
     slots_of,
 )
+from horovod.runner.elastic.invariants import check_generation, check_workers
 from horovod.runner.elastic.worker import HostUpdateResult
 
 _SUSPECT_SECONDS = 5.0  # for a worker that others don't hear to leave its generation, too
@@ -270,6 +271,8 @@ class Membership:
     def _look(self, now: float) -> None:
         if self.is_over:
             return None
+        check_workers(self.workers, {*self._suspects, *self._asked}, self._next_number)
+        check_generation(self.generation, self.members, self.workers)
         self._end_late(now)
         if self._is_finishing:
             return self._finish()
@@ -334,10 +337,8 @@ class Membership:
         for host, slot in self._free_slots(now):
             if most is not None and staying >= most:
                 break
-            worker = Worker(self._next_number, host, slot, since=now)
-            self._next_number += 1
-            staying += 1
-            self.workers[worker.number] = worker
+            worker = self.workers[self._next_number] = Worker(self._next_number, host, slot, since=now)
+            self._next_number, staying = self._next_number + 1, staying + 1
             self._do(Start(worker, self._hosts[host]))
         return None
 
@@ -438,9 +439,8 @@ class Membership:
         self.generation += 1
         self.members = assign(survivors, newcomers)
         self._noticed, self._deaths, self._waits_since = (HostUpdateResult.no_update, []), 0, None
-        self._suspects.clear()
-        self._asked.clear()
-        self._said.clear()
+        for noted in (self._suspects, self._asked, self._said):
+            noted.clear()
         sync = self._sync or any(not worker.has_state for worker in self.members)
         self._sync = False
         for worker, slot in zip(self.members, slots_of(self.members)):
