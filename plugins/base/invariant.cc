@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <string_view>
@@ -15,10 +16,13 @@ namespace {
 std::atomic<const InvariantListener*> listening{nullptr};
 std::atomic_flag is_broken;
 
-// From the project's root on, as the sources are named everywhere.
+// From the project's root on, whatever the compiler was told.
 std::string_view from_root(std::string_view path) {
-  while (path.starts_with("../")) path.remove_prefix(3);
-  return path;
+  std::size_t root = 0;
+  for (const std::string_view folder : {"/core/", "/plugins/"}) {
+    if (const std::size_t at = path.rfind(folder); at != std::string_view::npos) root = std::max(root, at + 1);
+  }
+  return path.substr(root);
 }
 
 }  // namespace

@@ -84,8 +84,9 @@ std::atomic<std::uint64_t>* place_in_log() {
     if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
     for (std::uintptr_t at = begin; at < end; at += 64) {
       const auto* header = reinterpret_cast<const std::uint32_t*>(at);
-      if (header[0] != 8192 || header[1] != static_cast<std::uint32_t>(size())) continue;
-      return reinterpret_cast<std::atomic<std::uint64_t>*>(at + 128 + 64 * static_cast<std::uintptr_t>(rank()));
+      if (header[0] != 8192 || header[1] != static_cast<std::uint32_t>(roda_local_size())) continue;
+      return reinterpret_cast<std::atomic<std::uint64_t>*>(at + 128 +
+                                                           64 * static_cast<std::uintptr_t>(roda_local_rank()));
     }
   }
   return nullptr;

@@ -5,12 +5,16 @@
 #include <linux/futex.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdarg>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -137,6 +141,43 @@ TEST_F(LateCalls, ASubmissionMayOutliveItsEngine) {
     work("of the next");
     roda_shutdown();
   }
+}
+
+bool engine_thread_lives() {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(thread.path() / "comm");
+    std::string name;
+    if (std::getline(file, name) && name == "roda-engine") return true;
+  }
+  return false;
+}
+
+// Rank 1 is killed while an operation of rank 0 is in the queue, but not announced: the log is nobody's by then.
+TEST_F(LateCalls, ASubmissionMayComeAfterTheJobsEnd) {
+  if (std::getenv("VICTIM") == nullptr) GTEST_SKIP() << "no rank is to die";
+  init();
+  work("connects");
+  float x = 1;
+  std::thread late;
+  if (rank() == 0) {
+    late = std::thread([&] {
+      roda_handle handle = 0;
+      unlocks_to_go = 3;
+      ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "late", kOne, &x, &x)}, &handle).code, RODA_OK);
+      EXPECT_LT(wait(handle).code, 0);
+    });
+    await([] { return held_up == 1; });
+  }
+  float y = 1;
+  const Outcome o = run(make_op(RODA_ALLREDUCE, "the late one is held up", kOne, &y, &y));
+  if (rank() == 1) raise(SIGKILL);
+  if (o.code == RODA_OK) {
+    EXPECT_EQ(run(make_op(RODA_BARRIER, "", {}, nullptr, nullptr)).code, RODA_ERR_PEER);
+  }
+  await([] { return !engine_thread_lives(); });
+  goes_on = true;
+  late.join();
+  roda_shutdown();
 }
 
 // They sleep until the thread that drives the engine has news for them, and that is its end.

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
+from pathlib import Path
 
 import pytest
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner.elastic.worker import Channel
+
+
+def test_the_thread_that_listens_takes_no_signals() -> None:
+    ours, theirs = socket.socketpair()
+    before = set(os.listdir("/proc/self/task"))
+    Channel(ours.detach(), lambda *_: None)
+    (thread,) = set(os.listdir("/proc/self/task")) - before
+    status = Path("/proc/self/task", thread, "status").read_text()
+    blocked = int(next(line for line in status.splitlines() if line.startswith("SigBlk:")).split()[1], 16)
+    assert blocked >> (signal.SIGUSR1 - 1) & 1
+    theirs.close()
 
 
 @pytest.mark.parametrize(

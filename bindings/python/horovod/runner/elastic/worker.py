@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner.common.util.secret import HOROVOD_SECRET_KEY
+from horovod.runner.util.threads import signals_blocked
 
 _FD_VARIABLE = "_RODA_ELASTIC_FD"
 # Of a worker that an ElasticDriver's caller started; the launcher's own get a descriptor.
@@ -50,7 +51,8 @@ class Channel:
         self._socket.set_inheritable(False)
         self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._leaving: dict[str, Any] = {"sync": True, "lost": None, "may_go": None, "ready": False}
-        threading.Thread(target=self._read, name="horovod-elastic", daemon=True).start()
+        with signals_blocked():
+            threading.Thread(target=self._read, name="horovod-elastic", daemon=True).start()
 
     def leave(self, sync: bool, lost_rank: int | None, may_go: Sequence[int] | None) -> None:
         """Note why the generation is left: tell it with the next :meth:`join`."""

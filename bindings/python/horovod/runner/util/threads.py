@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+
+@contextlib.contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Have threads that are started meanwhile take no signals: one that the program blocks would find them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _check_arguments(args: Any) -> None:

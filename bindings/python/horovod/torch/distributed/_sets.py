@@ -13,6 +13,7 @@ from datetime import timedelta
 import torch.distributed as dist
 
 from horovod.common.process_sets import ProcessSet, add_process_set, registered_set
+from horovod.runner.util.threads import signals_blocked
 
 _STOP = b"stop"
 _FOREVER = timedelta(days=3650)
@@ -48,7 +49,8 @@ class SetRegistrar:
         listening = self._store.clone()
         listening.set_timeout(_FOREVER)
         self._thread = threading.Thread(target=self._run, args=(listening,), name="roda-sets", daemon=True)
-        self._thread.start()
+        with signals_blocked():
+            self._thread.start()
 
     def request(self, ranks: list[int], group: str, is_first: bool, timeout: timedelta) -> ProcessSet:
         """Return the set of `ranks`; every member calls it, the first one with `is_first`.

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from horovod.common import operations
+from horovod.runner.util.threads import signals_blocked
 
 _TIMEOUT = 5.0
 
@@ -117,7 +118,8 @@ class _Finisher:
             self._free += 1
             thread = threading.Thread(target=self._run, name="roda-futures", daemon=True)
             self._threads.append(thread)
-        thread.start()
+        with signals_blocked():
+            thread.start()
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
