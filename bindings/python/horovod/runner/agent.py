@@ -1,7 +1,8 @@
 """Runs the ranks of one host and reports what they print and how they end.
 
 The launcher starts one agent per host, on its own host as a child and elsewhere through ssh, and sends it this
-file's text, so a remote host needs a Python and nothing else from us. It uses the standard library alone.
+file's text and that of agent_host.py, so a remote host needs a Python and nothing else from us. Both use the standard
+library alone.
 
 Standard input carries, from the launcher: a length (8 digits) and a JSON description of the job; then commands of one
 byte: ``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` kills them, ``J`` comes before a length and
@@ -16,33 +17,31 @@ Ranks live in sessions of their own. The agent adopts their orphans (it is a sub
 process that a rank started; ranks die with the agent (parent-death signal).
 """
 
+import array
 import contextlib
-import ctypes
 import errno
+import fcntl
 import json
 import os
+import select
 import selectors
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
+import termios
 import time
+
+from horovod.runner.agent_host import count_cores, descendants, load_prctl, memory_file
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 CHUNK = 1 << 16
+ATOMIC = 4096  # a pipe that is ready takes so much without a wait
+MOST_PENDING = 1 << 20  # bytes that wait for the launcher before ranks that print have to wait, too
 SAVE_SECONDS = 3.0  # for what the ranks recorded to be written
 REACH_SECONDS = 3.0  # for a connection to one of the launcher's addresses
-
-
-def load_prctl():
-    """Return prctl, or a function that does nothing where there is none."""
-    try:
-        return ctypes.CDLL(None, use_errno=True).prctl
-    except (OSError, AttributeError):
-        return lambda *_: -1
 
 
 def read_exactly(count):
@@ -56,77 +55,6 @@ def read_exactly(count):
     return data
 
 
-def descendants(root):
-    """Return the ids of all live processes below `root`."""
-    children = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue  # it ended meanwhile
-        if fields[0] != b"Z":
-            children.setdefault(int(fields[1]), []).append(int(name))
-    found, todo = [], [root]
-    while todo:
-        below = children.get(todo.pop(), [])
-        found += below
-        todo += below
-    return found
-
-
-def memory_file(data):
-    """Return an inheritable descriptor from which `data` can be read by this user alone; the file has no name."""
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("roda")
-    else:
-        fd, path = tempfile.mkstemp()
-        os.unlink(path)
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-    os.lseek(fd, 0, os.SEEK_SET)
-    os.fchmod(fd, 0o600)
-    os.set_inheritable(fd, True)
-    return fd
-
-
-def limit_of(folder):
-    """Return the cores' worth of time that one control group grants, or None."""
-    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
-        try:
-            words = []
-            for name in names:
-                with open(f"{folder}/{name}", encoding="ascii") as file:
-                    words += file.read().split()
-            if float(words[0]) > 0:
-                return float(words[0]) / float(words[1])
-        except (OSError, ValueError, IndexError):
-            continue  # none there, or "max"
-    return None
-
-
-def count_cores():
-    """Return how many cores the ranks of this host have between them: affinity, cut by the control groups' limits."""
-    cores = len(os.sched_getaffinity(0))
-    limits = []
-    try:
-        with open("/proc/self/cgroup", encoding="utf-8") as groups:
-            paths = [line.rstrip("\n").split(":", 2)[2] for line in groups]
-    except OSError:
-        paths = []
-    for path in paths:
-        while True:  # a limit may stand at any level above
-            for mount in ("", "/unified", "/cpu", "/cpu,cpuacct"):
-                limits.append(limit_of(f"/sys/fs/cgroup{mount}{path.rstrip('/')}"))
-            if path in ("", "/"):
-                break
-            path = path.rpartition("/")[0]
-    return max(1, min([cores, *(int(limit) for limit in limits if limit is not None)]))
-
-
 class Agent:
     """State of one host's ranks."""
 
@@ -134,6 +62,7 @@ class Agent:
         self.job = job
         self.prctl = load_prctl()
         self.selector = selectors.DefaultSelector()
+        self.urgent = selectors.DefaultSelector()  # what is heard also while ranks that print have to wait
         self.rank_of_pid = {}
         self.results = {}
         self.kill_at = None
@@ -142,6 +71,8 @@ class Agent:
         self.commands = b""
         self.reached = {}  # the variables that name the launcher's address
         self.launcher_gone = False
+        self.out = bytearray()  # frames that the launcher has not taken yet
+        self.is_waiting = False  # for the launcher to take more
         self.stopping = False
         # Ranks get a descriptor, too, for where /proc shows no other processes; programs that they start may not.
         self.secret = memory_file(bytes.fromhex(job["secret"]) + b"\n")  # a file's last newline does not count
@@ -149,16 +80,24 @@ class Agent:
     # --- to the launcher ---
 
     def send(self, kind, rank, payload=b""):
-        """Write one frame; a launcher that is gone ends the job."""
-        data = memoryview(kind + struct.pack(">II", rank, len(payload)) + payload)
-        while data and not self.launcher_gone:
+        """Hand on one frame; whatever the launcher does not take at once waits."""
+        if not self.launcher_gone:
+            self.out += kind + struct.pack(">II", rank, len(payload)) + payload
+            self.hand_on()
+
+    def hand_on(self, seconds=0.0):
+        """Write what waits, as long as the launcher takes it; one that is gone ends the job."""
+        while self.out and select.select([], [1], [], seconds)[1]:
             try:
-                data = data[os.write(1, data) :]
-            except InterruptedError:
-                continue
+                del self.out[: os.write(1, self.out[:ATOMIC])]
             except OSError:
                 self.launcher_gone = True
+                self.out.clear()
                 self.terminate()
+        if bool(self.out) != self.is_waiting:
+            self.is_waiting = not self.is_waiting
+            for selector in (self.selector, self.urgent):
+                selector.register(1, selectors.EVENT_WRITE, "out") if self.is_waiting else selector.unregister(1)
 
     # --- starting ---
 
@@ -351,19 +290,23 @@ class Agent:
                 self.report_exit(rank, -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 
     def forward_all(self, rank=None):
-        """Forward all that is in the pipes of one rank, or of all ranks."""
+        """Forward all that is in the pipes of one rank, or of all ranks; what comes meanwhile is left to the loop."""
         for key in list(self.selector.get_map().values()):
             if isinstance(key.data, tuple) and rank in (None, key.data[1]):
-                while self.forward(key):
-                    pass
+                there = array.array("i", [0])
+                fcntl.ioctl(key.fd, termios.FIONREAD, there)
+                count = 1
+                while there[0] > 0 and count > 0:
+                    count = self.forward(key)
+                    there[0] -= count
 
     def forward(self, key):
-        """Read once from a pipe; tells whether there may be more."""
+        """Read once from a pipe, and return how much."""
         kind, rank = key.data
         try:
             data = os.read(key.fd, CHUNK)
         except BlockingIOError:
-            return False
+            return 0
         except OSError:
             data = b""
         if not data:
@@ -373,7 +316,7 @@ class Agent:
             self.results.setdefault(rank, bytearray()).extend(data)
         else:
             self.send(kind, rank, data)
-        return bool(data)
+        return len(data)
 
     def command(self):
         """Obey the launcher."""
@@ -383,6 +326,7 @@ class Agent:
             data = b""
         if not data:
             self.selector.unregister(0)
+            self.urgent.unregister(0)
             self.launcher_gone = True
             self.terminate()
         self.commands += data
@@ -419,8 +363,9 @@ class Agent:
             signal.signal(number, lambda *_: self.terminate())
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         self.prctl(PR_SET_CHILD_SUBREAPER, 1)
-        self.selector.register(0, selectors.EVENT_READ, "command")
-        self.selector.register(wake_read, selectors.EVENT_READ, "wake")
+        for selector in (self.selector, self.urgent):
+            selector.register(0, selectors.EVENT_READ, "command")
+            selector.register(wake_read, selectors.EVENT_READ, "wake")
         self.start_all()
         while self.reap() or (self.job.get("elastic") and not self.stopping):
             if not self.rank_of_pid and not self.job.get("elastic"):
@@ -430,14 +375,17 @@ class Agent:
             for pid in [pid for pid, when in self.kill_one_at.items() if time.monotonic() >= when]:
                 del self.kill_one_at[pid]
                 self.signal_group(pid, signal.SIGKILL)
-            for key, _ in self.selector.select(self.pause()):
+            for key, _ in (self.selector if len(self.out) < MOST_PENDING else self.urgent).select(self.pause()):
                 if key.data == "command":
                     self.command()
+                elif key.data == "out":
+                    self.hand_on()
                 elif key.data == "wake":
                     os.read(wake_read, CHUNK)
                 else:
                     self.forward(key)
         self.forward_all()
+        self.hand_on(None)
 
     def pause(self):
         """Seconds until something must be done that no descriptor announces."""

@@ -18,6 +18,14 @@ def take(count):
 exec(compile(take(int(take(8))), 'roda-agent', 'exec'), {'__name__': 'roda_agent'})
 """
 
+# Stands before the agent's own text: lets it import from the other file where no horovod is installed.
+_WITH_HOST = """
+import sys, types
+for name in ('horovod', 'horovod.runner', 'horovod.runner.agent_host'):
+    sys.modules[name] = types.ModuleType(name)
+exec({text!r}, vars(sys.modules['horovod.runner.agent_host']))
+"""
+
 
 def framed(text: bytes | str) -> bytes:
     """Return what an agent reads as one text."""
@@ -32,4 +40,6 @@ def boot_command(python: str) -> list[str]:
 
 def agent_text() -> bytes:
     """Return what makes an agent, framed."""
-    return framed(resources.files("horovod.runner").joinpath("agent.py").read_bytes())
+    here = resources.files("horovod.runner")
+    host, agent = (here.joinpath(name).read_text(encoding="utf-8") for name in ("agent_host.py", "agent.py"))
+    return framed(_WITH_HOST.format(text=host) + agent)

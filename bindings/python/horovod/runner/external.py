@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
 from horovod.runner.common.util.settings import Settings
-from horovod.runner.job import JobInterruptedError
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from horovod.runner.signals import EndingSignals, JobInterruptedError
 
 
 class ExternalLauncherError(RuntimeError):
@@ -47,7 +42,6 @@ def run_external(
     """
     if settings.verbose >= 2:
         print(text, file=sys.stderr)
-    arrived: list[int] = []
     waiting: list[int] = []  # to be handed on
     started: list[subprocess.Popen[bytes]] = []
 
@@ -55,23 +49,21 @@ def run_external(
         while started and waiting:
             started[0].send_signal(waiting.pop(0))
 
-    def take(number: int, _: FrameType | None) -> None:
-        arrived.append(number)
+    def take(number: int) -> None:
         waiting.append(number)
         hand_on()
 
     # Before it starts: a signal that came in between would end us, and leave it.
-    is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, take) for number in _SIGNALS} if is_main else {}
+    signals = EndingSignals(take)
+    signals.catch()
     try:
         started.append(_start(text, env, stdout, stderr))
         hand_on()
         status = started[0].wait()
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if arrived:
-        raise JobInterruptedError(arrived[0])
+        signals.restore()
+    if signals.arrived:
+        raise JobInterruptedError(*signals.arrived)
     if status != 0:
         raise ExternalLauncherError(text.split()[0], status)
 

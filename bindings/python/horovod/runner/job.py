@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import selectors
-import shlex
-import shutil
 import signal
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from types import FrameType
+from dataclasses import dataclass
 from typing import Any
 
 from horovod.runner.blame import Blame, Raised
-from horovod.runner.boot import agent_text, boot_command, framed
+from horovod.runner.boot import framed
 from horovod.runner.common.util.settings import Settings
-from horovod.runner.output import LineForwarder, make_output_folder, open_rank_file, stream_writer
-from horovod.runner.reach import Reach
+from horovod.runner.connection import Connection as Connection, HostJob as HostJob, read_some, start_agent
+from horovod.runner.output import LineForwarder, LineStream, make_output_folder, open_rank_file
+from horovod.runner.printer import Printer
+from horovod.runner.signals import EndingSignals, JobInterruptedError as JobInterruptedError, Waker
 from horovod.runner.util import network
-from horovod.runner.util.remote import remote_arguments
 
-_HEADER = struct.Struct(">cII")
 _EXIT = struct.Struct(">i")
 _GREETING = b"roda-agent ready\n"  # after it, the agent speaks in frames alone
 _ATTEMPTS = 5
 _HANG_UP_SECONDS = 10.0
 # When a rank has failed, the others learn of it from their engine: so long they may tell before they are signalled.
 _LAST_WORDS_SECONDS = 1.0
+_PRINT_SECONDS = 3.0  # after a signal, for whoever reads what ranks printed
+_LOOK_SECONDS = 0.2  # between looks whether a signal came, where nothing wakes
 
 
 def _exit_code(status: int) -> int:
@@ -88,75 +84,6 @@ class Cause:
         return "".join(f"{line}\n" for line in lines if line)
 
 
-class JobInterruptedError(RuntimeError):
-    """The launcher was told to stop by a signal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"The job was ended by {signal.Signals(number).name}.")
-        self.exit_code = 128 + number
-
-
-@dataclass
-class HostJob:
-    """What one host's agent is to run."""
-
-    hostname: str
-    is_local: bool
-    slots: list[dict[str, Any]]  # rank and environment of each
-    reach: Reach | None = None  # without it the address in the environment is not tried first
-
-
-@dataclass
-class Connection:
-    """A running agent."""
-
-    host: HostJob
-    process: subprocess.Popen[bytes]
-    buffer: bytearray = field(default_factory=bytearray)
-
-    def send(self, data: bytes) -> None:
-        """Write to the agent; one that is gone does not mind."""
-        with contextlib.suppress(OSError):
-            os.write(self.process.stdin.fileno(), data)  # type: ignore[union-attr]
-
-    def send_all(self, data: bytes) -> None:
-        """The same for what does not go into a pipe at once."""
-        with contextlib.suppress(OSError):
-            while data:
-                data = data[os.write(self.process.stdin.fileno(), data) :]  # type: ignore[union-attr]
-
-    def frames(self, data: bytes) -> Any:
-        """Yield the frames that `data` completes."""
-        self.buffer += data
-        while len(self.buffer) >= _HEADER.size:
-            kind, rank, length = _HEADER.unpack_from(self.buffer)
-            if len(self.buffer) < _HEADER.size + length:
-                return
-            payload = bytes(self.buffer[_HEADER.size : _HEADER.size + length])
-            del self.buffer[: _HEADER.size + length]
-            yield kind, rank, payload
-
-
-def _read(fd: int, count: int) -> bytes:
-    """Read; a connection that stands in for a pipe may end hard, and has ended then."""
-    try:
-        return os.read(fd, count)
-    except ConnectionError:
-        return b""
-
-
-def _agent_command(settings: Settings, host: HostJob) -> list[str]:
-    if host.is_local:
-        return boot_command(sys.executable)
-    boot = boot_command(sys.executable)[1:]
-    python = shlex.quote(sys.executable)
-    shell = (
-        f"cd {shlex.quote(os.getcwd())} > /dev/null 2>&1 ; "
-        f"python={python} ; [ -x $python ] || python=python3 ; exec $python {shlex.join(boot)}"
-    )
-    return remote_arguments(settings, host.hostname, shell)
-
-
 class Job:
     """Runs a command or function as ranks on hosts.
 
@@ -199,13 +126,20 @@ class Job:
         }
         self._selector = selectors.DefaultSelector()
         self._connections: list[Connection] = []
+        self._wakers = selectors.DefaultSelector()  # those of the selector that are no agents
+        self._waker = Waker()
+        self._signals = EndingSignals()
+        self._obeyed = 0  # of those that arrived
+        self._patience_ends: float | None = None  # when a signal came: for readers of output, and for agents
+        self._agents_end: float | None = None
+        self._printer = Printer(self._waker.wake)
+        self._lines: dict[str, LineStream] = {}
         self._forwarders: dict[tuple[int, bytes], LineForwarder] = {}
         self._is_copy_lost = False  # a file of what ranks print can't be written, and that has been told
         self._failures: list[tuple[int, int]] = []  # rank and status, as they were reported
         self._blame = Blame()
         self._is_told = False  # which rank is at fault
         self._ended: set[int] = set()
-        self._interrupted: int | None = None
         self._unreached: str | None = None  # why a host's ranks did not start
         self._stopping = False
         self._stop_at: float | None = None  # when the other ranks of a failed job are told to end
@@ -222,16 +156,15 @@ class Job:
         RuntimeError
             When a host cannot be reached, or none of this one's addresses from there.
         """
-        restore = self._catch_signals()
+        self._begin()
         try:
             self._connect_all()
             self._send_specs()
             self._pump()
         finally:
             self._hang_up()
-            restore()
-        if self._interrupted is not None:
-            raise JobInterruptedError(self._interrupted)
+        if self._signals.arrived:
+            raise JobInterruptedError(*self._signals.arrived)
         if self._unreached is not None:
             raise RuntimeError(self._unreached)
         if self._failures:
@@ -241,30 +174,26 @@ class Job:
 
     # --- signals ---
 
-    def _catch_signals(self) -> Any:
-        if threading.current_thread() is not threading.main_thread():
-            return lambda: None
-        read, write = os.pipe()
-        os.set_blocking(read, False)
-        os.set_blocking(write, False)
-        before_fd = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        before = {number: signal.signal(number, self._on_signal) for number in numbers}
-        self._selector.register(read, selectors.EVENT_READ, None)
+    def _begin(self) -> None:
+        for stream in ("stdout", "stderr"):  # before signals are caught: what the program printed is written here
+            self._lines[stream] = LineStream(self._printer.writer(self._own_stream(stream)))
+        self._signals.catch()
+        for waker in (self._waker, self._signals.waker):
+            self._selector.register(waker, selectors.EVENT_READ)
+            self._wakers.register(waker, selectors.EVENT_READ)
 
-        def restore() -> None:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            signal.set_wakeup_fd(before_fd)
-            os.close(read)
-            os.close(write)
+    @property
+    def _interrupted(self) -> int | None:
+        return self._signals.arrived[0] if self._signals.arrived else None
 
-        return restore
-
-    def _on_signal(self, number: int, _: FrameType | None) -> None:
-        command = b"T" if self._interrupted is None else b"K"  # the second time there is no grace
-        self._interrupted = number if self._interrupted is None else self._interrupted
-        self._stop(command)
+    def _obey(self) -> None:
+        """Do what signals ask that have arrived since the last look: the second time there is no grace."""
+        for _ in self._signals.arrived[self._obeyed :]:
+            now, is_first = time.monotonic(), self._obeyed == 0
+            self._stop(b"T" if is_first else b"K")
+            self._patience_ends = now + _PRINT_SECONDS if is_first else now
+            self._agents_end = now + _HANG_UP_SECONDS + (self._settings.termination_grace if is_first else 0)
+            self._obeyed += 1
 
     def _stop(self, command: bytes) -> None:
         self._stopping = True
@@ -287,9 +216,9 @@ class Job:
                 else:
                     errors[connection.host.hostname] = error
                     todo.append(connection.host)
-            if not todo or self._stopping or time.monotonic() >= deadline:
+            if not todo or self._signals.arrived or time.monotonic() >= deadline:
                 break
-        if todo and not self._stopping:
+        if todo and not self._signals.arrived:
             for host in todo:
                 unknown = network.resolve_host_address(host.hostname) is None
                 hint = ". This name does not resolve here either: check it, or give the address" if unknown else ""
@@ -297,22 +226,7 @@ class Job:
             raise RuntimeError("could not connect to some hosts via ssh")
 
     def _start_agent(self, host: HostJob) -> Connection:
-        command = _agent_command(self._settings, host)
-        if shutil.which(command[0]) is None:
-            raise FileNotFoundError(
-                f"Host {host.hostname} is reached by {command[0]}, which is not there: install it (Debian: "
-                "openssh-client), or name another command with --rsh-agent"
-            )
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,  # a Ctrl-C on the terminal reaches the launcher alone
-        )
-        connection = Connection(host, process)
-        connection.send(agent_text())
-        return connection
+        return start_agent(self._settings, host)
 
     def _await_hello(self, connection: Connection, deadline: float) -> str | None:
         """Wait for the agent's greeting, past whatever the host's shell prints; return what went wrong, or None."""
@@ -321,11 +235,14 @@ class Job:
         with selectors.DefaultSelector() as waiting:
             waiting.register(out, selectors.EVENT_READ)
             while not seen.endswith(_GREETING):
-                if not waiting.select(max(0.0, deadline - time.monotonic())):
+                left = max(0.0, deadline - time.monotonic())
+                if not waiting.select(min(left, _LOOK_SECONDS)):
+                    if left > 0 and not self._signals.arrived:
+                        continue
                     connection.process.kill()
                     connection.process.wait()
                     return f"no answer within {self._settings.start_timeout:g} seconds (--start-timeout)"
-                data = _read(out, 4096)
+                data = read_some(out, 4096)
                 if not data:
                     return f"the remote shell ended with status {connection.process.wait()}"
                 seen = (seen + data)[-4096:]
@@ -333,9 +250,8 @@ class Job:
 
     def _send_specs(self) -> None:
         for connection in self._connections:
-            self._send_spec(connection)
-        if self._stopping:
-            self._stop(b"T")
+            if not self._signals.arrived:
+                self._send_spec(connection)
 
     def _send_spec(self, connection: Connection) -> None:
         host = connection.host
@@ -357,13 +273,19 @@ class Job:
                 connection.process.kill()
                 connection.process.wait()
         for forwarder in self._forwarders.values():
+            forwarder.end_line()
             forwarder.close()
+        self._drain()
+        self._printer.close()
+        self._signals.restore()
         self._selector.close()
+        self._wakers.close()
+        self._waker.close()
 
     # --- the loop ---
 
     def _pump(self) -> None:
-        while self._has_agents():
+        while self._has_agents() and not self._is_late(self._agents_end):
             left = None if self._stop_at is None else max(0.0, self._stop_at - time.monotonic())
             self._take_in(left)
             if self._stop_at is not None and time.monotonic() >= self._stop_at:
@@ -375,17 +297,44 @@ class Job:
         return any(isinstance(key.data, Connection) for key in self._selector.get_map().values())
 
     def _take_in(self, limit: float | None) -> None:
-        """Wait for so many seconds at most (None: for ever) for what agents say, for their ends, and for wake-ups."""
-        for key, _ in self._selector.select(limit):
+        """Wait for so many seconds at most (None: for ever) for what agents say, for their ends, and for wake-ups.
+
+        While whoever reads this process's output is behind, agents have to wait, and the ranks that print with them.
+        """
+        is_full = self._printer.is_full
+        moments = [self._agents_end, self._patience_ends if is_full else None]
+        limits = [when - time.monotonic() for when in moments if when is not None]
+        limits += [] if limit is None else [limit]
+        for key, _ in (self._wakers if is_full else self._selector).select(max(0.0, min(limits)) if limits else None):
             if not isinstance(key.data, Connection):
-                os.read(key.fd, 4096)
+                key.fileobj.calm()  # type: ignore[union-attr]
                 continue
-            data = _read(key.fd, 1 << 16)
+            data = read_some(key.fd, 1 << 16)
             for frame in key.data.frames(data):
                 self._handle(*frame)
             if not data:
                 self._selector.unregister(key.fileobj)
                 self._agent_ended(key.data)
+        self._obey()
+        for stream, error in self._printer.errors():
+            self._copy_lost(getattr(stream, "name", "what ranks print"), error)
+        if self._printer.is_full and self._is_late(self._patience_ends):
+            self._printer.give_up()
+
+    @staticmethod
+    def _is_late(when: float | None) -> bool:
+        return when is not None and time.monotonic() >= when
+
+    def _drain(self) -> None:
+        """Wait until what ranks printed is written; after a signal not for long."""
+        while not self._printer.is_idle:
+            if self._is_late(self._patience_ends):
+                return self._printer.give_up()
+            left = None if self._patience_ends is None else max(0.0, self._patience_ends - time.monotonic())
+            for key, _ in self._wakers.select(left):
+                key.fileobj.calm()  # type: ignore[union-attr]
+            self._obey()
+        return None
 
     def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
         if kind in (b"o", b"e"):
@@ -396,6 +345,11 @@ class Job:
             self.results[rank] = payload
         elif kind == b"x":
             (code,) = _EXIT.unpack(payload)
+            for stream in (b"o", b"e"):
+                if (rank, stream) in self._forwarders:
+                    self._forwarders[rank, stream].end_line()
+            if code != 0:
+                self._drain()  # the launcher's words come after the rank's
             self._rank_ended(rank, code)
         elif kind == b"u":
             host = next(host for host in self._hosts if host.hostname == payload.decode())
@@ -406,9 +360,9 @@ class Job:
         forwarder = self._forwarders.get((rank, kind))
         if forwarder is None:
             stream = "stdout" if kind == b"o" else "stderr"
-            own = self._own_stream(stream)
+            lines = self._lines[stream]
             forwarder = LineForwarder(
-                stream_writer(own, lambda error: self._copy_lost(getattr(own, "name", stream), error)),
+                lambda text: lines.write(text, forwarder),
                 self._name_of(rank),
                 stream,
                 self._settings.prefix_output_with_timestamp,
@@ -434,11 +388,14 @@ class Job:
         if self._is_copy_lost:
             return
         self._is_copy_lost = True
-        tell = stream_writer(sys.stderr, lambda _: None)  # it may be the one
-        tell(
+        self._say(
             f"Cannot write {path}: {error.strerror}. The job goes on; what ranks print is no longer kept in this "
-            "file, nor in others that can't be written.\n"
+            "file, nor in others that can't be written."
         )
+
+    def _say(self, text: str) -> None:
+        """Tell the user, below what ranks print."""
+        self._lines["stderr"].write(f"{text}\n")
 
     def _name_of(self, rank: int) -> int | str:
         return rank
@@ -493,5 +450,5 @@ class Job:
         lost = [slot["rank"] for slot in connection.host.slots if slot["rank"] not in self._ended]
         for rank in lost:
             if not self._stopping:
-                print(f"The connection to host {connection.host.hostname} was lost.", file=sys.stderr)
+                self._say(f"The connection to host {connection.host.hostname} was lost.")
             self._rank_ended(rank, 255)

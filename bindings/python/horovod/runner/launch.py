@@ -29,12 +29,14 @@ from horovod.runner.job import JobFailedError, JobInterruptedError
 from horovod.runner.js_run import is_jsrun_installed, launch_jsrun
 from horovod.runner.mpi_run import launch_mpi
 from horovod.runner.options import make_parser
+from horovod.runner.printer import open_closed_streams, say
 from horovod.runner.util import lsf, network
 from horovod.runner.util.cache import Cache
 
 # Options that nothing reads: in a job that is not elastic, beside another launcher.
 _ELASTIC = ("max_num_proc", "slots_per_host", "elastic_timeout", "reset_limit", "blacklist_cooldown_range")
 _EXTERNAL = ("mpi_args", "binding_args")
+_SAY_SECONDS = 1.0  # after a signal, for whoever reads the launcher's last words
 _BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")  # in their jobs mpirun needs no ssh
 _NO_GLOO = (
     "Gloo support has not been built. The gloo transport is not usable on this machine; `roda-info` prints the reason. "
@@ -315,6 +317,7 @@ def _run(args: argparse.Namespace, function: bytes | None = None) -> dict[int, b
 
 def run_commandline(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``horovodrun``: exits with the status of the first process that failed, 2 for wrong usage."""
+    open_closed_streams()
     try:
         args = parse_args(argv)
     except (ValueError, OSError) as error:
@@ -322,7 +325,10 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
         sys.exit(2)
     try:
         _run(args)
-    except (JobFailedError, JobInterruptedError) as error:
+    except JobInterruptedError as error:
+        say(str(error), _SAY_SECONDS)
+        sys.exit(error.exit_code)
+    except JobFailedError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
     except ExternalLauncherError as error:

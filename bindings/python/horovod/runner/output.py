@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 _LINE = re.compile(r"[^\r\n]*[\r\n]")
+_LONGEST = 1 << 18  # characters of a line that are kept until its end has come
 
 
 class MultiFile:
@@ -38,6 +39,8 @@ class MultiFile:
 class LineForwarder:
     """Turns the bytes of one stream of one rank into whole, prefixed lines.
 
+    A line that grows too long to be kept is passed on in pieces, with one prefix.
+
     Parameters
     ----------
     write : callable
@@ -63,14 +66,17 @@ class LineForwarder:
         copy: IO[bytes] | None = None,
         copy_lost: Callable[[str, OSError], None] = lambda _path, _error: None,
     ) -> None:
-        self._write = write
+        self._target = write
         self._stream = stream
         self._prefix = "" if index is None or stream is None else f"[{index}]<{stream}>:"
         self._with_timestamp = with_timestamp and bool(self._prefix)
         self._copy = copy
         self._copy_lost = copy_lost
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._partial = ""
+        self._partial: list[str] = []  # of a line whose end has not come
+        self._kept = 0  # characters of that
+        self._is_within = False  # a line of which a piece was passed on
+        self._last = "\n"  # character on the line that stands there
 
     def rename(self, index: int) -> None:
         """Prefix lines so from now on: a worker of an elastic job has another rank."""
@@ -80,25 +86,54 @@ class LineForwarder:
     def feed(self, data: bytes) -> None:
         """Forward the lines that `data` completes; a carriage return ends a line as a line feed does."""
         self._save(data)
-        text = self._partial + self._decoder.decode(data)
-        lines = _LINE.findall(text)
-        self._partial = text[sum(map(len, lines)) :]
-        if lines:
-            stamp = time.asctime() if self._with_timestamp else ""
-            self._write("".join(f"{stamp}{self._prefix}{line}" for line in lines))
+        text = self._decoder.decode(data)
+        end = max(text.rfind("\n"), text.rfind("\r")) + 1
+        if end:
+            lines = _LINE.findall("".join((*self._take_partial(), text[:end])))
+            begin = self._begin()
+            self._write(("" if self._is_within else begin) + begin.join(lines))
+            self._is_within = False
+        self._partial.append(text[end:])
+        self._kept += len(text) - end
+        if self._kept > _LONGEST:
+            self._pass_on()
+
+    def end_line(self) -> None:
+        """Forward a last line that has no end, and end it: another begins to speak."""
+        self._pass_on(self._decoder.decode(b"", final=True))
+        self._is_within = False
+        if self._last != "\n":
+            self._write("\n")
+
+    def cut(self) -> None:
+        """Begin what comes next with the prefix: another's line stands behind the last piece."""
+        self._is_within, self._last = False, "\n"
 
     def close(self) -> None:
         """Forward a last line that has no end."""
-        rest = self._partial + self._decoder.decode(b"", final=True)
-        self._partial = ""
-        if rest:
-            stamp = time.asctime() if self._with_timestamp else ""
-            self._write(f"{stamp}{self._prefix}{rest}")
+        self._pass_on(self._decoder.decode(b"", final=True))
         if self._copy is not None:
             try:
                 self._copy.close()
             except OSError as error:  # some file systems tell of a full disk at last
                 self._copy_lost(self._copy.name, error)
+
+    def _begin(self) -> str:
+        return f"{time.asctime() if self._with_timestamp else ''}{self._prefix}"
+
+    def _take_partial(self) -> list[str]:
+        partial, self._partial, self._kept = self._partial, [], 0
+        return partial
+
+    def _pass_on(self, more: str = "") -> None:
+        rest = "".join((*self._take_partial(), more))
+        if rest:
+            self._write(("" if self._is_within else self._begin()) + rest)
+            self._is_within = True
+
+    def _write(self, text: str) -> None:
+        self._last = text[-1]
+        self._target(text)
 
     def _save(self, data: bytes) -> None:
         if self._copy is None:
@@ -113,28 +148,26 @@ class LineForwarder:
                 copy.close()
 
 
-def stream_writer(stream: Any, lost: Callable[[OSError], None]) -> Callable[[str], None]:
-    """Return what writes text to a stream of this process, or tells that it could not: a disk may be full."""
-    binary = getattr(stream, "buffer", None)
-    # What stays in a buffer that can't be flushed would be this process's end at its exit.
-    raw = getattr(binary, "raw", binary)
+class LineStream:
+    """Puts lines of several sources one below the other: one's line without an end gets it when another speaks.
 
-    def write(text: str) -> None:
-        try:
-            stream.flush()
-            if raw is None:
-                stream.write(text)
-                stream.flush()
-                return
-            data = text.encode("utf-8")  # whatever the locale: ranks print UTF-8
-            while data:
-                data = data[raw.write(data) or 0 :]  # nothing, while a pipe that does not block is full
-        except BrokenPipeError:  # nobody reads: that ends other programs, too
-            raise
-        except OSError as error:
-            lost(error)
+    Parameters
+    ----------
+    write : callable
+        Takes the text.
+    """
 
-    return write
+    def __init__(self, write: Callable[[str], Any]) -> None:
+        self._write = write
+        self._open: LineForwarder | None = None  # whose line stands there without an end
+
+    def write(self, text: str, source: LineForwarder | None = None) -> None:
+        """Write lines, or a piece of one; without a source it is the launcher that speaks."""
+        if self._open is not None and self._open is not source:
+            self._open.cut()
+            text = f"\n{text}"
+        self._open = None if text.endswith(("\n", "\r")) else source
+        self._write(text)
 
 
 def make_output_folder(path: str) -> None:

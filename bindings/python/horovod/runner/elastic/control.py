@@ -55,6 +55,10 @@ def find_hosts(
             post(found)
 
 
+def _print(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 class Control:
     """Feeds the membership of a job, and has done what that wants. One thread.
 
@@ -66,6 +70,8 @@ class Control:
         Reaches the workers.
     speaker : str
         Stands before what the user is told.
+    tell : callable
+        Takes a line for the user; by default it is printed on stderr.
 
     Attributes
     ----------
@@ -73,9 +79,11 @@ class Control:
         Of the job.
     """
 
-    def __init__(self, settings: ElasticSettings, hands: Hands, speaker: str) -> None:
+    def __init__(
+        self, settings: ElasticSettings, hands: Hands, speaker: str, tell: Callable[[str], None] = _print
+    ) -> None:
         check_cooldown_range(settings.cooldown_range)
-        self._hands, self._speaker = hands, speaker
+        self._hands, self._speaker, self._tell_user = hands, speaker, tell
         self._last_time = 0.0
         self.membership = Membership(
             Limits(
@@ -142,7 +150,7 @@ class Control:
 
     def say(self, text: str) -> None:
         """Tell the user."""
-        print(f"{self._speaker}: {text}", file=sys.stderr, flush=True)
+        self._tell_user(f"{self._speaker}: {text}")
 
     def _welcome(self, action: Welcome) -> None:
         alone = self._hands.place_of(replace(action, slot=SlotInfo(action.worker.host, 0, 0, 0, 1, 1, 1)))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
-import selectors
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -80,7 +78,7 @@ class ElasticJob(Job):
         self._is_local, self._environment_of = is_local, environment_of
         self._reach_for, self._reached_at = reach_for, reached_at
         self._place_of, self.retire = place_of, retire
-        self._control = Control(settings, self, self.speaker)
+        self._control = Control(settings, self, self.speaker, self._say)
         self._membership = self._control.membership
         self._by_host: dict[str, Connection | None] = {}  # None: is being connected to
         self._waiting_starts: dict[str, list[Start]] = {}
@@ -88,7 +86,6 @@ class ElasticJob(Job):
         self._lines: dict[int, bytes] = {}  # by number: the begin of a message
         self._failed: dict[int, tuple[Worker, int]] = {}  # by number, with the status
         self._news: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
-        self._wake_read, self._wake_write = os.pipe()
         self._has_ended = threading.Event()
 
     def run(self) -> None:
@@ -106,8 +103,7 @@ class ElasticJob(Job):
             When there were too few slots for too long, or the limit of resets was reached.
         """
         hosts = self._discovery.find_available_hosts_and_slots()
-        restore = self._catch_signals()
-        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._begin()
         finding = (self._discovery, hosts, lambda found: self._post("hosts", found), self._has_ended)
         finder = threading.Thread(target=find_hosts, args=finding, name="horovod-discovery", daemon=True)
         try:
@@ -118,9 +114,8 @@ class ElasticJob(Job):
         finally:
             self._has_ended.set()
             self._hang_up()
-            restore()
-        if self._interrupted is not None:
-            raise JobInterruptedError(self._interrupted)
+        if self._signals.arrived:
+            raise JobInterruptedError(*self._signals.arrived)
         error = self._membership.error
         if isinstance(error, WorkersFailedError):
             raise self._failure_of(error)
@@ -133,7 +128,7 @@ class ElasticJob(Job):
     def _post(self, *news: Any) -> None:
         """Hand something to the loop; any thread."""
         self._news.put(news)
-        os.write(self._wake_write, b"n")
+        self._waker.wake()
 
     def _connect(self, host: HostJob) -> None:
         error: str | None = ""
@@ -163,9 +158,11 @@ class ElasticJob(Job):
                 self._control.carry_out()
             if self._membership.is_over and not self._stopping:
                 self._stop(b"T")
-            if self._stopping and not any(self._by_host.values()):
+            if self._stopping and (not any(self._by_host.values()) or self._is_late(self._agents_end)):
                 return
             self._take_in(None if self._stopping else self._control.seconds_left())
+            if self._printer.is_full:
+                continue  # nothing is heard of the workers: they are not late
             while not self._news.empty():
                 self._take(*self._news.get())
             self._membership.look(time.monotonic())

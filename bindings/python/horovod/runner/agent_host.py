@@ -1,0 +1,84 @@
+"""What an agent asks of its host; see agent.py."""
+
+import ctypes
+import os
+import tempfile
+
+
+def load_prctl():
+    """Return prctl, or a function that does nothing where there is none."""
+    try:
+        return ctypes.CDLL(None, use_errno=True).prctl
+    except (OSError, AttributeError):
+        return lambda *_: -1
+
+
+def descendants(root):
+    """Return the ids of all live processes below `root`."""
+    children = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        if fields[0] != b"Z":
+            children.setdefault(int(fields[1]), []).append(int(name))
+    found, todo = [], [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def memory_file(data):
+    """Return an inheritable descriptor from which `data` can be read by this user alone; the file has no name."""
+    try:
+        fd = os.memfd_create("roda")
+    except (AttributeError, OSError):  # none in this Python, in the kernel, or behind its filter
+        fd, path = tempfile.mkstemp()
+        os.unlink(path)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.fchmod(fd, 0o600)
+    os.set_inheritable(fd, True)
+    return fd
+
+
+def limit_of(folder):
+    """Return the cores' worth of time that one control group grants, or None."""
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            words = []
+            for name in names:
+                with open(f"{folder}/{name}", encoding="ascii") as file:
+                    words += file.read().split()
+            if float(words[0]) > 0:
+                return float(words[0]) / float(words[1])
+        except (OSError, ValueError, IndexError):
+            continue  # none there, or "max"
+    return None
+
+
+def count_cores():
+    """Return how many cores the ranks of this host have between them: affinity, cut by the control groups' limits."""
+    cores = len(os.sched_getaffinity(0))
+    limits = []
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as groups:
+            paths = [line.rstrip("\n").split(":", 2)[2] for line in groups]
+    except OSError:
+        paths = []
+    for path in paths:
+        while True:  # a limit may stand at any level above
+            for mount in ("", "/unified", "/cpu", "/cpu,cpuacct"):
+                limits.append(limit_of(f"/sys/fs/cgroup{mount}{path.rstrip('/')}"))
+            if path in ("", "/"):
+                break
+            path = path.rpartition("/")[0]
+    return max(1, min([cores, *(int(limit) for limit in limits if limit is not None)]))

@@ -1,0 +1,116 @@
+"""A host's agent, as the launcher speaks to it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from horovod.runner.boot import agent_text, boot_command
+from horovod.runner.common.util.settings import Settings
+from horovod.runner.reach import Reach
+from horovod.runner.util.remote import remote_arguments
+
+_HEADER = struct.Struct(">cII")
+
+
+@dataclass
+class HostJob:
+    """What one host's agent is to run."""
+
+    hostname: str
+    is_local: bool
+    slots: list[dict[str, Any]]  # rank and environment of each
+    reach: Reach | None = None  # without it the address in the environment is not tried first
+
+
+@dataclass
+class Connection:
+    """A running agent."""
+
+    host: HostJob
+    process: subprocess.Popen[bytes]
+    buffer: bytearray = field(default_factory=bytearray)
+
+    def send(self, data: bytes) -> None:
+        """Write to the agent; one that is gone does not mind."""
+        with contextlib.suppress(OSError):
+            os.write(self.process.stdin.fileno(), data)  # type: ignore[union-attr]
+
+    def send_all(self, data: bytes) -> None:
+        """The same for what does not go into a pipe at once."""
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(self.process.stdin.fileno(), data) :]  # type: ignore[union-attr]
+
+    def frames(self, data: bytes) -> Any:
+        """Yield the frames that `data` completes."""
+        self.buffer += data
+        while len(self.buffer) >= _HEADER.size:
+            kind, rank, length = _HEADER.unpack_from(self.buffer)
+            if len(self.buffer) < _HEADER.size + length:
+                return
+            payload = bytes(self.buffer[_HEADER.size : _HEADER.size + length])
+            del self.buffer[: _HEADER.size + length]
+            yield kind, rank, payload
+
+
+def read_some(fd: int, count: int) -> bytes:
+    """Read; a connection that stands in for a pipe may end hard, and has ended then."""
+    try:
+        return os.read(fd, count)
+    except ConnectionError:
+        return b""
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _agent_command(settings: Settings, host: HostJob) -> list[str]:
+    if host.is_local:
+        return boot_command(sys.executable)
+    boot = boot_command(sys.executable)[1:]
+    python = shlex.quote(sys.executable)
+    shell = (
+        f"cd {shlex.quote(os.getcwd())} > /dev/null 2>&1 ; "
+        f"python={python} ; [ -x $python ] || python=python3 ; exec $python {shlex.join(boot)}"
+    )
+    return remote_arguments(settings, host.hostname, shell)
+
+
+def start_agent(settings: Settings, host: HostJob) -> Connection:
+    """Start the agent of a host; what it says first is its greeting.
+
+    Raises
+    ------
+    FileNotFoundError
+        When what brings commands to the host is not there.
+    """
+    command = _agent_command(settings, host)
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(
+            f"Host {host.hostname} is reached by {command[0]}, which is not there: install it (Debian: "
+            "openssh-client), or name another command with --rsh-agent"
+        )
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+        stderr=None if _is_open(2) else subprocess.DEVNULL,
+        start_new_session=True,  # a Ctrl-C on the terminal reaches the launcher alone
+    )
+    connection = Connection(host, process)
+    connection.send(agent_text())
+    return connection
