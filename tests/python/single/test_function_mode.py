@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import threading
 from typing import Any
 
 import horovod
@@ -134,3 +136,69 @@ def test_function_mode_in_a_notebook() -> None:
     assert "[0]<stderr>:ZeroDivisionError: division by zero" in printed["stderr"]
     (error,) = [content for kind, content in told if kind == "error"]
     assert (error["ename"], "Process name: 0" in error["evalue"]) == ("JobFailedError", True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_proc": 0}, "num_proc=0 must be > 0"),
+        ({"num_proc": -2}, "num_proc=-2 must be > 0"),
+        ({"num_proc": 2.0}, "num_proc=2.0 must be a whole number"),
+        ({"num_proc": "2"}, "num_proc='2' must be a whole number"),
+        ({"num_proc": None}, "num_proc=None must be a whole number"),
+        ({"num_proc": 2, "min_num_proc": 0}, "min_num_proc=0 must be > 0"),
+        ({"num_proc": 2, "min_num_proc": 1, "max_num_proc": "4"}, "max_num_proc='4' must be a whole number"),
+        ({"num_proc": 2, "min_num_proc": 1, "slots": 0}, "slots_per_host=0 must be > 0"),
+    ],
+)
+def test_numbers_of_processes_that_are_none(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        horovod.run(lambda: 1, **options)
+
+
+def test_numbers_of_other_types_of_whole_numbers() -> None:
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed")
+    assert horovod.run(lambda: 1, num_proc=numpy.int64(1), verbose=2) == [1]
+
+
+@pytest.mark.parametrize("options", [{}, {"min_num_proc": 1}], ids=["static", "elastic"])
+def test_a_result_that_cannot_be_pickled(capfd: pytest.CaptureFixture[str], options: dict[str, Any]) -> None:
+    def work() -> Any:
+        import threading
+
+        return {"lock": threading.Lock()}
+
+    with pytest.raises(RuntimeError):
+        horovod.run(work, num_proc=1, **options)
+    told = capfd.readouterr().err
+    assert "rank 0 returned builtins.dict, which can't be pickled: " in told
+    assert "Return plain data" in told
+
+
+def test_arguments_that_cannot_be_pickled() -> None:
+    with pytest.raises(TypeError, match=r"horovod.run can't pickle the function, .*_thread.lock"):
+        horovod.run(print, args=(threading.Lock(),), num_proc=1)
+
+
+def test_a_result_that_cannot_be_unpickled() -> None:
+    def work() -> Any:
+        class Fragile:
+            def __reduce__(self) -> tuple[Any, ...]:
+                return int, ("no number",)
+
+        return Fragile()
+
+    with pytest.raises(RuntimeError, match="returned on rank 0 can't be unpickled here: .*no number"):
+        horovod.run(work, num_proc=1)
+
+
+@pytest.mark.parametrize("leave", ["sys.exit(0)", "os._exit(0)"])
+def test_a_function_that_does_not_return(leave: str) -> None:
+    def work() -> None:
+        import os  # noqa: F401
+        import sys  # noqa: F401
+
+        exec(leave)  # noqa: S102 (the test's own)
+
+    with pytest.raises(RuntimeError, match=r"Ranks \[0, 1\] ended with status 0 before the function returned"):
+        horovod.run(work, num_proc=2)

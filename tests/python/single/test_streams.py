@@ -154,9 +154,8 @@ def test_a_launcher_without_streams(tmp_path: Path, elastic: list[str], closed: 
         *sh("echo out; echo err >&2; exit $0"),
     ]
     for status in ("0", "3"):
-        done = subprocess.run(
-            ["sh", "-c", f'"$@" {closed}', "sh", *job, status], capture_output=True, text=True, timeout=PATIENCE, check=False
-        )  # fmt: skip
+        command = ["sh", "-c", f'"$@" {closed}', "sh", *job, status]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == int(status), done.stderr
         assert "Traceback" not in done.stderr
         assert done.stdout.count("<stdout>:out\n") <= (0 if ">&-" in closed.split() else 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import operator
 import os
 import shlex
 import sys
@@ -89,11 +90,25 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     config_parser.validate_config_args(args)
     if args.num_proc is None and (args.host_discovery_script or not lsf.LSFUtils.using_lsf()):
         parser.error("the following arguments are required: -np/--num-proc")
-    if args.num_proc is not None and args.num_proc < 1:
-        raise ValueError(f"num_proc={args.num_proc} must be > 0")
+    check_counts(args)
     if not args.command:
         parser.error("the command to run is missing")
     return args
+
+
+def check_counts(args: argparse.Namespace) -> None:
+    """See that numbers of processes and slots are some; ValueError names one that is not."""
+    for name in ("num_proc", "min_num_proc", "max_num_proc", "slots_per_host"):
+        value = getattr(args, name)
+        if value is None:
+            continue
+        try:
+            value = operator.index(value)
+        except TypeError:
+            raise ValueError(f"{name}={value!r} must be a whole number") from None
+        if value < 1:
+            raise ValueError(f"{name}={value} must be > 0")
+        setattr(args, name, value)
 
 
 # --- from arguments to a job ---

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import cloudpickle
 
@@ -27,20 +27,31 @@ def _open_call() -> tuple[BinaryIO, BinaryIO]:
     return os.fdopen(call_fd, "rb"), os.fdopen(result_fd, "wb")
 
 
+def _pickled(result: Any) -> bytes:
+    try:
+        return cloudpickle.dumps(result)
+    except Exception as error:  # whatever an object's own way of being pickled raises
+        rank, _ = get_env_rank_and_size()
+        raise TypeError(
+            f"rank {rank} returned {type(result).__module__}.{type(result).__qualname__}, which can't be pickled: "
+            f"{error}. Return plain data, such as numbers, lists, dicts, arrays or a state_dict"
+        ) from error
+
+
 def main() -> int:
     """Call the function and hand back its result."""
     call, result_file = _open_call()
     with call:
         function, args, kwargs = cloudpickle.load(call)
     try:
-        result = function(*args, **kwargs)
+        result = _pickled(function(*args, **kwargs))
     except BaseException as error:
         print(f"User function raise error: {error}", file=sys.stderr, flush=True)
         with result_file:
             result_file.write(Raised(error).pickled())
         raise
     with result_file:
-        cloudpickle.dump(result, result_file)
+        result_file.write(result)
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import cloudpickle
 
 from horovod.runner.elastic.settings import ElasticSettings
+from horovod.runner.signals import delivered
 from horovod.spark import application
 from horovod.spark.elastic_job import ElasticTaskJob, TaskDiscovery, TaskPlaces
 
@@ -109,7 +110,8 @@ def run_elastic(
     driver = application.find_driver(context, settings.nics)
     environment, streams = application.environment_of_ranks(env), {"stdout": stdout, "stderr": stderr}
     seconds = settings.start_timeout
-    with application.hold_tasks(context, driver, count, (fn, args, kwargs), executable, seconds, True) as held:
+    call = (fn, args, kwargs)
+    with delivered(), application.hold_tasks(context, driver, count, call, executable, seconds, True) as held:
         held.gathering.wait_for(num_proc, application.start_timeout(context, seconds), held.stage.check)
         settings.discovery = TaskDiscovery(held.gathering)
         places = TaskPlaces(settings, driver, held)

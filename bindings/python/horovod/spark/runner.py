@@ -13,6 +13,7 @@ from horovod.runner.common.util.host_hash import host_hash
 from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assignments
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars, create_torch_env_vars
+from horovod.runner.signals import delivered
 from horovod.runner.util import network
 from horovod.spark import application
 from horovod.spark.application import Driver
@@ -98,7 +99,8 @@ def run(
     driver = application.find_driver(context, settings.nics)
     streams = {"stdout": stdout, "stderr": stderr}
     seconds = settings.start_timeout
-    with application.hold_tasks(context, driver, num_proc, (fn, args, kwargs), executable, seconds) as held:
+    call = (fn, args, kwargs)
+    with delivered(), application.hold_tasks(context, driver, num_proc, call, executable, seconds) as held:
         in_time = application.start_timeout(context, seconds)
         tasks, slots = _arrange(held.gathering.wait_for(num_proc, in_time, held.stage.check))
         results = _run_ranks(settings, driver, tasks, slots, held.secret, env, streams)
