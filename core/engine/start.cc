@@ -277,6 +277,15 @@ Status meet(const Members& members, Parts* parts, Secret* secret) {
   return open_store(*knobs, secret, &parts->store);
 }
 
+// HOROVOD_SIZE=1 makes a process a job of its own. Its other numbers and the rendezvous may be those of the rank that
+// started it.
+void be_alone(Knobs* knobs) {
+  knobs->rank = 0;
+  knobs->local_rank = knobs->local_size = knobs->cross_rank = knobs->cross_size = std::nullopt;
+  knobs->rendezvous_addr.clear();
+  knobs->controller.clear();
+}
+
 // The ranks come to one topology, one set of settings and one control plane.
 Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>> static_sets, Deadline deadline,
                      Parts* parts) {
@@ -352,6 +361,7 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
   Status status;
   parts.knobs = Knobs::from_environment(&status);
   RODA_RETURN_IF_ERROR(status);
+  if (parts.knobs.size == 1) be_alone(&parts.knobs);
   Secret secret;
   RODA_RETURN_IF_ERROR(meet(members, &parts, &secret));
   const int rank = parts.knobs.rank.value_or(0);

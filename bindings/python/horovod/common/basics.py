@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from horovod import _roda
-from horovod.common import mpi_comm, program_end, util
+from horovod.common import mpi_comm, program_end, rank_process, util
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.mpi_comm import was_launched_by_mpi
 from horovod.common.operations import (
@@ -142,6 +142,7 @@ class HorovodBasics:
         elif process_sets is not None:
             sets = list(process_sets)
         ranks = _world_ranks(comm)
+        rank_process.refuse_child()
         if _roda.is_initialized():
             _refuse_forked_child()
             _bind_while_running(sets, comm)
@@ -159,6 +160,7 @@ class HorovodBasics:
                 self._start(ranks, lists, communicator)
         except (HorovodInternalError, ValueError) as error:
             raise ValueError(f"Horovod initialization failed. {error}") from None
+        rank_process.mark(_roda.rank(), _roda.size())
         program_end.install()
         _save_when_terminated()
         if communicator is None:
@@ -172,7 +174,7 @@ class HorovodBasics:
 
     @staticmethod
     def _start(ranks: list[int], sets: list[list[int]], communicator: int | None) -> None:
-        channel = notification_manager.channel()
+        channel = None if rank_process.is_alone() else notification_manager.channel()
         if channel is None:
             _roda.init(ranks, sets, communicator)
         else:
@@ -198,6 +200,7 @@ class HorovodBasics:
         """Stop the engine on every rank of the job and drop all handles; :meth:`init` may follow again."""
         error = sys.exc_info()[1]  # ``finally: hvd.shutdown()``
         _roda.shutdown(None if error is None else f"called hvd.shutdown() after {program_end.describe(error)}")
+        rank_process.unmark()
         forget_process_sets()
         forget_handles()
 

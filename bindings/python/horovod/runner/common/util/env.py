@@ -17,6 +17,7 @@ IGNORE_REGEXES = (
     "HOROVOD_SECRET_FD",
     "HOROVOD_RSH_AGENT",
     "HOROVOD_TERMINATION_GRACE_SECONDS",
+    "_RODA_RANK",
 )
 _IGNORED = re.compile("|".join(f"(?:{pattern})" for pattern in IGNORE_REGEXES))
 
