@@ -60,6 +60,21 @@ def test_the_first_generation_waits_for_all_that_were_started() -> None:
     assert job.syncs == [True]
 
 
+def test_workers_start_with_the_places_that_they_get() -> None:
+    job = Job({"a": 2, "b": 1}, max_num_proc=5)
+    starts = {start.worker.name: start for start in job.of(Start)}
+    job.ready()
+    for place in job.of(Publish):
+        start = starts[place.worker.name]
+        assert (start.slot, start.generation, start.first_host) == (place.slot, place.generation, place.first_host)
+    job.do(job.it.hosts_found, {"a": 3, "b": 2})
+    later = {start.worker.name: start.slot for start in job.of(Start)[3:]}
+    assert {name: (slot.rank, slot.local_rank, slot.size) for name, slot in later.items()} == {
+        "a[2]": (2, 2, 5),
+        "b[1]": (4, 1, 5),
+    }
+
+
 def test_a_job_waits_for_its_slots_and_not_forever() -> None:
     job = Job({"a": 1}, num_proc=3, elastic_timeout=60)
     assert job.of(Start) == []

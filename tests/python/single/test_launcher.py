@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import signal
 import socket
@@ -22,10 +23,18 @@ def numbers_of(output: str) -> list[list[int]]:
     return sorted([int(x) for x in line.partition(":")[2].split()] for line in output.splitlines())
 
 
-def test_every_process_gets_its_numbers(horovodrun: Launch) -> None:
-    done = horovodrun("-np", "3", *sh("echo " + " ".join(f"$HOROVOD_{name}" for name in FIELDS)))
+@pytest.mark.parametrize("elastic", [[], ["--min-np", "2"]], ids=["static", "elastic"])
+def test_every_process_gets_its_numbers(horovodrun: Launch, elastic: list[str]) -> None:
+    done = horovodrun("-np", "3", *elastic, *sh("echo " + " ".join(f"$HOROVOD_{name}" for name in FIELDS)))
     assert done.returncode == 0
     assert numbers_of(done.stdout) == [[0, 3, 0, 3, 0, 1], [1, 3, 1, 3, 0, 1], [2, 3, 2, 3, 0, 1]]
+
+
+def test_an_elastic_job_has_the_variables_of_a_static_one(horovodrun: Launch) -> None:
+    listed = [horovodrun("-np", "2", *more, *sh("env")).stdout for more in ([], ["--min-np", "2"])]
+    static, elastic = (set(re.findall(r"<stdout>:([A-Z_]+)=", text)) for text in listed)
+    assert static - elastic == {"HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME"} & static
+    assert {"HOROVOD_RANK", "HOROVOD_CROSS_SIZE", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} < elastic
 
 
 def test_exactly_as_many_processes_as_asked_for(horovodrun: Launch) -> None:

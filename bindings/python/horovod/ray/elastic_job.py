@@ -194,7 +194,7 @@ class ElasticRun:
         )
         variables = {
             **self._places.environment_of(worker.host),
-            "HOROVOD_LOCAL_RANK": str(worker.slot),
+            **self._places.place_of(start),
             **_gpus_of(worker.host, resources.gpus),
             **resources.env_vars,
         }

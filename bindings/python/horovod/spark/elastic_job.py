@@ -8,7 +8,7 @@ from typing import Any
 
 from horovod.runner.common.util.hosts import SlotInfo, lay_out
 from horovod.runner.elastic.discovery import HostDiscovery
-from horovod.runner.elastic.generation import Publish, Stage, Welcome
+from horovod.runner.elastic.generation import Publish, Stage, Start, Welcome
 from horovod.runner.elastic.job import ElasticJob
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.gloo_run import ElasticPlaces
@@ -170,15 +170,15 @@ class ElasticTaskJob(InTasks, ElasticJob):
         self._failures.append((number, status))
         self._names[number] = name
 
-    def place_of(self, place: Publish | Welcome) -> dict[str, str]:
+    def place_of(self, place: Start | Publish | Welcome) -> dict[str, str]:
         """Return the variables that tell a rank its numbers: local ranks are those of its machine."""
         slot = self._slot_of(place)
         if self._settings.verbose >= 2 and isinstance(place, Publish):
             application.say(f"rank {slot.rank} is in {place.worker.host}")
         return super().place_of(replace(place, slot=slot))
 
-    def _slot_of(self, place: Publish | Welcome) -> SlotInfo:
-        ranked = list(self._membership.members)
+    def _slot_of(self, place: Start | Publish | Welcome) -> SlotInfo:
+        ranked = list(place.ranked if isinstance(place, Start) else self._membership.members)
         if isinstance(place, Welcome):
             ranked = [*(worker for worker in ranked if worker.number in self._membership.workers), place.worker]
         if place.slot.size == 1 or place.worker not in ranked:  # it is alone, or has ended meanwhile

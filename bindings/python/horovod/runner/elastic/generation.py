@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Union
@@ -54,10 +54,18 @@ class Worker:
 
 @dataclass(frozen=True)
 class Start:
-    """Start a worker's process."""
+    """Start a worker's process, with the place in its environment that it will have unless others come or go first."""
 
     worker: Worker
     sharers: int  # workers that its host has room for
+    generation: int
+    slot: SlotInfo
+    ranked: Sequence[Worker]  # all, in the order of their ranks
+
+    @property
+    def first_host(self) -> str:
+        """Where rank 0 is."""
+        return self.ranked[0].host
 
 
 @dataclass(frozen=True)
@@ -186,6 +194,23 @@ def slots_of(ranked: Sequence[Worker]) -> list[SlotInfo]:
         )
         for rank, worker in enumerate(ranked)
     ]
+
+
+def starts_of(
+    new: Sequence[Worker],
+    members: Sequence[Worker],
+    workers: Collection[Worker],
+    slots: Mapping[str, int],
+    generation: int,
+) -> list[Start]:
+    """Return how those of the workers that are new start: members of the last generation come before the others."""
+    if not new:
+        return []
+    here, known = {worker for worker in workers if worker.stage != Stage.REMOVED}, set(members)
+    others = [worker for worker in workers if worker in here and worker not in known]
+    ranked = assign([worker for worker in members if worker in here], others)
+    places = {worker.number: place for worker, place in zip(ranked, slots_of(ranked))}
+    return [Start(worker, slots[worker.host], generation, places[worker.number], ranked) for worker in new]
 
 
 @dataclass

@@ -47,7 +47,7 @@ class ElasticJob(Job):
     reached_at : callable
         ``reached_at(hostname, address)``: takes note of the one that answers there.
     place_of : callable
-        ``place_of(action)``: the variables that tell a worker its place, of what a `Publish` or a `Welcome` says.
+        ``place_of(action)``: the variables that tell a worker its place, as a `Start`, `Publish` or `Welcome` has it.
     retire : callable
         ``retire(generation, reason)``: refuses workers that still come to that generation.
     function : bytes, optional
@@ -68,7 +68,7 @@ class ElasticJob(Job):
         environment_of: Callable[[str], dict[str, str]],
         reach_for: Callable[[str], Reach | None],
         reached_at: Callable[[str, str], None],
-        place_of: Callable[[Publish | Welcome], dict[str, str]],
+        place_of: Callable[[Start | Publish | Welcome], dict[str, str]],
         retire: Callable[[int, str], None],
         function: bytes | None = None,
     ) -> None:
@@ -238,11 +238,11 @@ class ElasticJob(Job):
         if self._by_host[worker.host] is None:
             self._waiting_starts.setdefault(worker.host, []).append(start)
             return
-        variables = {**self._environment_of(worker.host), "HOROVOD_LOCAL_RANK": str(worker.slot)}
+        variables = {**self._environment_of(worker.host), **self.place_of(start)}
         slot = {"rank": worker.number, "environment": variables, "sharers": start.sharers}
         self._order(worker, {"start": slot})
 
-    def place_of(self, place: Publish | Welcome) -> dict[str, str]:
+    def place_of(self, place: Start | Publish | Welcome) -> dict[str, str]:
         """Return the variables that tell a worker its numbers; its output goes under its new rank from now on."""
         if isinstance(place, Publish):
             for kind in (b"o", b"e"):

@@ -20,7 +20,6 @@ from horovod.runner.elastic.generation import (
     Retire,
     Say,
     Stage,
-    Start,
     Tell,
     Welcome,
     Worker,
@@ -28,6 +27,7 @@ from horovod.runner.elastic.generation import (
     assign,
     removable,
     slots_of,
+    starts_of,
 )
 from horovod.runner.elastic.invariants import check_generation, check_workers
 from horovod.runner.elastic.worker import HostUpdateResult
@@ -333,13 +333,15 @@ class Membership:
         if not self._next_number and len(self._usable_slots(now)) < self._limits.num_proc:
             return self._wait_for_slots(now, self._limits.num_proc)
         staying = sum(worker.stage != Stage.REMOVED and worker not in surplus for worker in self.workers.values())
-        most = self._limits.max_num_proc
+        most, new = self._limits.max_num_proc, []
         for host, slot in self._free_slots(now):
-            if most is not None and staying >= most:
+            if most is not None and staying + len(new) >= most:
                 break
-            worker = self.workers[self._next_number] = Worker(self._next_number, host, slot, since=now)
-            self._next_number, staying = self._next_number + 1, staying + 1
-            self._do(Start(worker, self._hosts[host]))
+            new.append(Worker(self._next_number, host, slot, since=now))
+            self._next_number += 1
+        self.workers.update((worker.number, worker) for worker in new)
+        for start in starts_of(new, self.members, self.workers.values(), self._hosts, self.generation + 1):
+            self._do(start)
         return None
 
     def _wait_for_slots(self, now: float, needed: int) -> None:
