@@ -10,6 +10,7 @@
 #include "core/bootstrap/store_server.h"
 #include "core/engine/version.h"
 #include "plugins/base/fork_guard.h"
+#include "plugins/base/local_address.h"
 
 using roda::EngineRef;
 using roda::Process;
@@ -288,7 +289,8 @@ struct roda_rendezvous {
 
 int32_t roda_rendezvous_start(const char* address, int32_t port, const void* secret, size_t secret_bytes,
                               roda_rendezvous** server, int32_t* bound_port, roda_error* error) {
-  const std::string host = address == nullptr || address[0] == '\0' ? "127.0.0.1" : address;
+  const bool is_given = address != nullptr && address[0] != '\0';
+  const std::string host = is_given ? address : roda::loopback_addresses().front().host();
   std::vector<roda::SocketAddress> addresses;
   if (Status s = roda::resolve(host, port, &addresses); !s.ok()) return s.to(error);
   const roda::Secret key(std::span(static_cast<const std::uint8_t*>(secret), secret_bytes));

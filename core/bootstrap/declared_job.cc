@@ -89,6 +89,9 @@ bool is_loopback(const std::string& host) { return host == "localhost" || host =
 void find_host(const Marks& marks, const Knobs::Getter& variable, DeclaredJob* job) {
   const auto local_size = number_of(variable, marks.local_size);
   job->address = text_of(variable, "MASTER_ADDR");
+  if (job->address.starts_with('[') && job->address.ends_with(']')) {
+    job->address = job->address.substr(1, job->address.size() - 2);  // an IPv6 address, as in a URL
+  }
   job->is_one_host = is_loopback(job->address) || (local_size && static_cast<int>(*local_size) == job->size);
   // srun gives its processes MPICH's variables, too.
   if (!is_marked(kSlurm, variable) || number_of(variable, kSlurm.size) != static_cast<std::uint32_t>(job->size)) return;

@@ -173,12 +173,14 @@ Status choose_address(const DeclaredJob& job, const Knobs& knobs, SocketAddress*
   if (!knobs.network_interface.empty()) return interface_address(knobs.network_interface, address);
   std::vector<SocketAddress> named;
   static_cast<void>(resolve(job.address, 0, &named));  // a cluster's name service may learn of this host later
-  if (named = own_among(named); !named.empty()) {
-    *address = named.front();
+  if (const std::vector<SocketAddress> own = own_among(named); !own.empty()) {
+    *address = own.front();
     return {};
   }
   // The name leads here by way of something that translates addresses, or is this host's name for itself.
-  RODA_RETURN_IF_ERROR(resolve("0.0.0.0", 0, &named));
+  if (named.empty()) named = network_addresses("");
+  const bool is_ipv4 = std::ranges::any_of(named, [](const auto& each) { return each.family() == AF_INET; });
+  RODA_RETURN_IF_ERROR(resolve(is_ipv4 ? "0.0.0.0" : "::", 0, &named));
   *address = named.front();
   return {};
 }
@@ -195,7 +197,7 @@ Status serve_at(const DeclaredJob& job, const Knobs& knobs, Place* place) {
     status = serve_store(address, place->secret, &bound);
     if (!status.ok()) continue;
     const std::string host = bound.host();
-    place->host = host == "0.0.0.0" ? "127.0.0.1" : host;
+    place->host = host == "0.0.0.0" || host == "::" ? loopback_addresses().front().host() : host;
     place->port = port;
     return {};
   }

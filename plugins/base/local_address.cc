@@ -50,11 +50,16 @@ std::string loopback_identity() {
 }
 
 std::vector<SocketAddress> loopback_addresses() {
-  std::vector<SocketAddress> ipv4, ipv6;
-  static_cast<void>(resolve("127.0.0.1", 0, &ipv4));
-  static_cast<void>(resolve("::1", 0, &ipv6));
-  ipv4.insert(ipv4.end(), ipv6.begin(), ipv6.end());
-  return ipv4;
+  const auto usable = usable_addresses();
+  std::vector<SocketAddress> both, there;
+  for (const char* text : {"127.0.0.1", "::1"}) {
+    std::vector<SocketAddress> one;
+    if (!resolve(text, 0, &one).ok()) continue;
+    both.push_back(one.front());
+    const auto is_it = [&](const auto& own) { return own.second.host() == text; };
+    if (std::ranges::any_of(usable, is_it)) there.push_back(one.front());
+  }
+  return there.empty() ? both : there;
 }
 
 std::vector<SocketAddress> own_name_addresses() {

@@ -13,7 +13,7 @@ namespace roda {
 // connect.
 std::string loopback_identity();
 
-// 127.0.0.1 and ::1, port 0.
+// Those of 127.0.0.1 and ::1 that this host has, port 0; both where it has neither.
 std::vector<SocketAddress> loopback_addresses();
 
 // What the host's name resolves to; empty if it does not resolve. May block on the name service for seconds.

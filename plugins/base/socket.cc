@@ -37,6 +37,7 @@ Status listen_on(const SocketAddress& address, UniqueFd* listener, SocketAddress
   UniqueFd fd;
   RODA_RETURN_IF_ERROR(open_socket(address.family(), &fd));
   set_int(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.family() == AF_INET6) set_int(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);  // "::" is heard over IPv4, too
   if (::bind(fd.get(), address.get(), address.length) != 0) return Status::of_errno("bind to " + address.text());
   if (::listen(fd.get(), kBacklog) != 0) return Status::of_errno("listen on " + address.text());
   SocketAddress actual;

@@ -12,7 +12,7 @@
 
 namespace roda::tcp {
 
-// Listens on the address (port 0: any free); *bound is the address with the port in use.
+// Listens on the address (port 0: any free; "::" stands for IPv4's, too); *bound is the address with the port in use.
 Status listen_on(const SocketAddress& address, UniqueFd* listener, SocketAddress* bound);
 
 // Takes one waiting connection. An empty *connection without an error: none is waiting.

@@ -60,6 +60,12 @@ def crossed_hosts() -> Iterator[Network]:
     yield from make(2, has_dead_ends=True)
 
 
+@pytest.fixture(scope="session")
+def ipv6_hosts() -> Iterator[Network]:
+    """Two hosts that have IPv6 alone."""
+    yield from make(2, is_ipv6=True)
+
+
 class Done:
     """A job that has ended: its status, its output, and what its ranks told."""
 

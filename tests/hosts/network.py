@@ -99,6 +99,8 @@ class Network:
         The hosts' names; several may be equal.
     has_dead_ends : bool
         Whether each host's first interface is an empty bridge that leads nowhere.
+    is_ipv6 : bool
+        The hosts have IPv6 addresses, and no other, not even on the loopback.
 
     Raises
     ------
@@ -109,12 +111,19 @@ class Network:
     _made = 0
 
     def __init__(
-        self, count: int, rate: str | None = None, names: Sequence[str] = _NAMES, has_dead_ends: bool = False
+        self,
+        count: int,
+        rate: str | None = None,
+        names: Sequence[str] = _NAMES,
+        has_dead_ends: bool = False,
+        is_ipv6: bool = False,
     ) -> None:
         Network._made += 1
         stem = f"{_PREFIX}-{os.getpid()}-{Network._made}"
-        subnet = f"10.{78 + os.getpid() % 100}.{Network._made}"
-        self.hosts = [Host(names[i], f"{subnet}.{i + 1}", f"{stem}-{i}") for i in range(count)]
+        number = 78 + os.getpid() % 100
+        subnet = f"fd00:{number:x}:{Network._made:x}::" if is_ipv6 else f"10.{number}.{Network._made}."
+        self.hosts = [Host(names[i], f"{subnet}{i + 1}", f"{stem}-{i}") for i in range(count)]
+        self._is_ipv6 = is_ipv6
         self._switch = f"{stem}-switch"
         self._rate = rate
         self._has_dead_ends = has_dead_ends
@@ -144,6 +153,8 @@ class Network:
         for host in self.hosts:
             _ip("netns", "add", host.namespace)
             _ip("-n", host.namespace, "link", "set", "lo", "up")
+            if self._is_ipv6:
+                _ip("-n", host.namespace, "-4", "addr", "flush", "dev", "lo")
             if self._has_dead_ends:
                 name, address = DEAD_END
                 _ip("-n", host.namespace, "link", "add", name, "type", "bridge")
@@ -151,7 +162,8 @@ class Network:
                 _ip("-n", host.namespace, "link", "set", name, "up")
         self._lay_wires()
         for host in self.hosts:
-            _ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", WIRE)
+            kind = ["/64", "nodad"] if self._is_ipv6 else ["/24"]
+            _ip("-n", host.namespace, "addr", "add", f"{host.address}{kind[0]}", "dev", WIRE, *kind[1:])
             self.set_link(host, True)
             if self._rate is not None:
                 shape = f"netns exec {host.namespace} tc qdisc add dev {WIRE} root tbf rate {self._rate}"
@@ -202,7 +214,8 @@ class Network:
 
     def host_list(self, *slots: int) -> str:
         """Write ``address:slots,…``, as -H takes it."""
-        return ",".join(f"{host.address}:{count}" for host, count in zip(self.hosts, slots))
+        form = "[{}]:{}" if self._is_ipv6 else "{}:{}"
+        return ",".join(form.format(host.address, count) for host, count in zip(self.hosts, slots))
 
     def environment(self, *slots: int) -> dict[str, str]:
         """Return what a launcher on one of the hosts needs in its environment."""

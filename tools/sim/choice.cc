@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -41,9 +42,20 @@ std::string topology_of(const Topology& laid, const sim::Cluster& cluster) {
   return file.dump();
 }
 
+// Without a name.
+int make_file() {
+  int file = memfd_create("topology", MFD_CLOEXEC);
+  if (file >= 0) return file;
+  if (std::FILE* unnamed = std::tmpfile(); unnamed != nullptr) {  // the kernel, or its filter, has no memfd
+    file = dup(fileno(unnamed));
+    std::fclose(unnamed);
+  }
+  return file;
+}
+
 json ask(const std::string& memory, const std::string& topology, schedule::Collective collective, std::int32_t ranks,
          double bytes) {
-  const int file = memfd_create("topology", MFD_CLOEXEC);
+  const int file = make_file();
   const bool is_written = write(file, topology.data(), topology.size()) == static_cast<ssize_t>(topology.size());
   if (!is_written) throw Failure("the engine can't be asked: no memory for the description of the hosts");
   roda_error error{};

@@ -21,6 +21,7 @@ def test_lines_of_hosts() -> None:
     assert parse_hosts_and_slots("b:2\n\n a.example-1:0 \nb:2\n", None, "s") == {"b": 2, "a.example-1": 0}
     assert list(parse_hosts_and_slots("b\na:3\n", 4, "s").items()) == [("b", 4), ("a", 3)]
     assert parse_hosts_and_slots("", None, "s") == {}
+    assert parse_hosts_and_slots("[fd00::2]:2\n[::1]", 1, "s") == {"fd00::2": 2, "::1": 1}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,7 @@ def test_lines_of_hosts() -> None:
     [
         ("a:2\nTraceback (most recent call last):", "'Traceback (most recent call last):', which is neither"),
         ("a:b", "'a:b', which is neither"),
+        ("-oX:2", "Host name '-oX' begins with '-'"),
         ("a:-1", "which is neither"),
         ("a:1:2", "which is neither"),
         ("a:9999999", "which is neither"),

@@ -12,6 +12,8 @@ from horovod.runner.common.util.hosts import (
     parse_hosts,
     parse_hosts_and_slots,
 )
+from horovod.runner.common.util.settings import Settings
+from horovod.runner.util.remote import get_ssh_command, remote_arguments
 
 
 def test_parse_hosts() -> None:
@@ -20,7 +22,44 @@ def test_parse_hosts() -> None:
     assert parse_hosts_and_slots("b:2,a:0,b:1") == (["b", "a"], {"b": 3, "a": 0})
 
 
-@pytest.mark.parametrize("text", ["a", "a:", ":2", "a:b", "a:1;b:2", "", "a b:1"])
+def test_ipv6_addresses(tmp_path: Path) -> None:
+    hosts = "[::1]:2,[fd00::2%eth0]:1,[::ffff:10.0.0.1]:4,a:1"
+    names = ["::1", "fd00::2%eth0", "::ffff:10.0.0.1", "a"]
+    assert [host.hostname for host in parse_hosts(hosts)] == names
+    file = tmp_path / "hosts"
+    file.write_text("[::1] slots=2\nfd00::2%eth0\n[::ffff:10.0.0.1]:4\na\n")
+    assert parse_host_files(str(file)) == hosts
+    file.write_text("::1 2\nfd00::5 slots=3\n[::1]:1\n")
+    assert parse_host_files(str(file)) == "[::1]:3,[fd00::5]:3"
+    with pytest.raises(ValueError, match=r"available slots \(2\): \[::1\]:2;"):
+        get_host_assignments(parse_hosts("[::1]:2"), 3)
+
+
+def test_names_that_would_be_options_are_refused(tmp_path: Path) -> None:
+    told = "Host name '-oProxyCommand' begins with '-'"
+    with pytest.raises(ValueError, match=told):
+        parse_hosts("a:1,-oProxyCommand:2")
+    (tmp_path / "hosts").write_text("-oProxyCommand slots=2\n")
+    with pytest.raises(ValueError, match=told):
+        parse_host_files(str(tmp_path / "hosts"))
+    settings = Settings(1, "")
+    for remote_shell in (None, "/opt/agent"):
+        settings.remote_shell = remote_shell
+        with pytest.raises(ValueError, match=told):
+            remote_arguments(settings, "-oProxyCommand", "true")
+    with pytest.raises(ValueError, match=told):
+        get_ssh_command("true", "-oProxyCommand")
+
+
+def test_ssh_is_told_where_its_options_end() -> None:
+    settings = Settings(1, "", ssh_port=5, ssh_identity_file="my key")
+    words = remote_arguments(settings, "host", "a 'b'")
+    assert words[0] == "ssh"
+    assert words[-3:] == ["--", "host", "a 'b'"]
+    assert {"-p", "5", "-i", "my key"} < set(words[1:-3])
+
+
+@pytest.mark.parametrize("text", ["[a]:2", "[::1]", "::1:2", "a", "a:", ":2", "a:b", "a:1;b:2", "", "a b:1"])
 def test_bad_hosts(text: str) -> None:
     with pytest.raises(
         ValueError, match="Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."

@@ -19,8 +19,6 @@ from horovod.runner.output import MultiFile as MultiFile
 from horovod.runner.reach import Reach, ReachPort, candidates
 from horovod.runner.util import network
 
-_ANY = "0.0.0.0"  # noqa: S104 (hosts may come that are not known yet, or by any interface)
-
 
 def create_slot_env_vars(slot_info: SlotInfo) -> dict[str, str]:
     """Return the variables that tell a worker its numbers."""
@@ -82,7 +80,7 @@ def create_torch_env_vars(slot_info: SlotInfo, master: str, port: int) -> dict[s
 
 def _own_address(nics: Sequence[str], remote_hosts: Sequence[str]) -> str:
     if not remote_hosts:
-        return "127.0.0.1"
+        return network.loopback_address()
     if nics:
         return network.interface_address(nics[0])
     # A remote shell may know names that the resolver does not.
@@ -148,7 +146,7 @@ def launch_gloo(
     address = _own_address(settings.nics, remote_hosts)
     key = secret.make_secret_key()
     addresses = candidates(settings.nics, address) if remote_hosts else {}
-    listens_at = _ANY if len(addresses) > 1 else address
+    listens_at = network.any_address() if len(addresses) > 1 else address
     server = _roda.RendezvousServer(listens_at, 0, key)
     reached = ReachPort(listens_at)
     try:
@@ -175,7 +173,7 @@ def _listening_address(settings: ElasticSettings) -> str:
         hosts = settings.discovery.find_available_hosts_and_slots()
         if not network.filter_local_addresses(hosts):
             return _own_address([], [])
-    return network.interface_address(settings.nics[0]) if settings.nics else _ANY
+    return network.interface_address(settings.nics[0]) if settings.nics else network.any_address()
 
 
 class ElasticPlaces:
@@ -218,7 +216,7 @@ class ElasticPlaces:
 
     def address_for(self, hostname: str) -> str:
         """Return the launcher's address for a host: the one that answered there, before that the likely one."""
-        if hostname in self._reached or self._address != _ANY:
+        if hostname in self._reached or not network.is_any(self._address):
             return self._reached.get(hostname, self._address)
         return _own_address([], network.filter_local_addresses([hostname]))
 

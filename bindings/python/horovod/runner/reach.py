@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,7 +61,7 @@ class ReachPort:
     """
 
     def __init__(self, address: str) -> None:
-        self._socket = socket.create_server((address, 0), backlog=_MOST_HOSTS)
+        self._socket = network.listen(address, _MOST_HOSTS)
         self._socket.setblocking(False)
         self.number = int(self._socket.getsockname()[1])
 

@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from horovod.runner.common.util.hosts import NAME, plain_name
 from horovod.runner.elastic.worker import HostUpdateResult
 
-_LINE = re.compile(r"^([\w.-]+)(?::([0-9]{1,6}))?$")
+_LINE = re.compile(rf"^({NAME})(?::([0-9]{{1,6}}))?$")
 _SCRIPT_SECONDS = 10.0  # then a script counts as hanging
 _SHOWN = 200  # characters of a script's output in an error
 _COOLDOWN_BOUNDS = (1, 3600)
@@ -74,7 +75,10 @@ def parse_hosts_and_slots(output: str, default_slots: int | None, source: str) -
         match = _LINE.match(line)
         if match is None:
             raise DiscoveryError(f"{source} printed {line[:_SHOWN]!r}, which is neither `host` nor `host:slots`.")
-        name = match[1]
+        try:
+            name = plain_name(match[1])
+        except ValueError as error:
+            raise DiscoveryError(f"{source} printed {line!r}. {error}") from None
         slots = default_slots if match[2] is None else int(match[2])
         if slots is None:
             raise DiscoveryError(f"{source} printed {line!r} without slots: print {line}:N, or give --slots-per-host.")

@@ -340,8 +340,7 @@ class Membership:
             new.append(Worker(self._next_number, host, slot, since=now))
             self._next_number += 1
         self.workers.update((worker.number, worker) for worker in new)
-        for start in starts_of(new, self.members, self.workers.values(), self._hosts, self.generation + 1):
-            self._do(start)
+        self._actions += starts_of(new, self.members, self.workers.values(), self._hosts, self.generation + 1)
         return None
 
     def _wait_for_slots(self, now: float, needed: int) -> None:

@@ -14,6 +14,7 @@ from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.common.util.network import BasicService
 from horovod.runner.http import ensure_secret
 from horovod.runner.http.http_client import DIGEST_HEADER, digest
+from horovod.runner.util import network
 from horovod.runner.util.threads import in_thread
 
 _ANY = "0.0.0.0"  # noqa: S104 (who is to come is not known)
@@ -126,7 +127,7 @@ class RendezvousServer:
         if handler_cls is not None:
             self._workers = handler_cls(ensure_secret())
             return self._workers.get_port()
-        self._server = _roda.RendezvousServer(_ANY, 0, ensure_secret())
+        self._server = _roda.RendezvousServer(network.any_address(), 0, ensure_secret())
         return int(self._server.port)
 
     def init(self, host_alloc_plan: Sequence[SlotInfo]) -> None:

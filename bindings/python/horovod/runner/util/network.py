@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from collections.abc import Iterable
 
 import psutil
 
 
+def _addresses() -> list[tuple[str, str]]:
+    """Return the addresses of this machine with their interfaces, IPv4 first, without those of one link alone."""
+    found = [
+        (nic, address.address)
+        for family in (socket.AF_INET, socket.AF_INET6)
+        for nic, addresses in psutil.net_if_addrs().items()
+        for address in addresses
+        if address.family == family
+    ]
+    return [(nic, address) for nic, address in found if "%" not in address]
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether a numeric address leads to this machine from anywhere."""
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    """Return the family of a numeric address."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
 def get_local_host_addresses() -> set[str]:
-    """Return every IPv4 address of this machine."""
+    """Return every address of this machine."""
     return {
-        address.address
+        address.address.partition("%")[0]
         for addresses in psutil.net_if_addrs().values()
         for address in addresses
-        if address.family == socket.AF_INET
+        if address.family in (socket.AF_INET, socket.AF_INET6)
     }
 
 
-def resolve_host_address(hostname: str) -> str | None:
-    """Return the IPv4 address of `hostname`, or None when it has none."""
+def _resolve(hostname: str) -> list[str]:
+    """Return the numeric addresses of `hostname`, IPv4 first."""
     try:
-        return socket.gethostbyname(hostname)
-    except OSError:
-        return None
+        found = socket.getaddrinfo(hostname, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):  # the second: no name at all
+        return []
+    return sorted((str(entry[4][0]) for entry in found), key=lambda address: ":" in address)
+
+
+def resolve_host_address(hostname: str) -> str | None:
+    """Return the address of `hostname`, an IPv4 one if it has any, or None when it has none."""
+    return next(iter(_resolve(hostname)), None)
 
 
 def filter_local_addresses(hostnames: Iterable[str]) -> list[str]:
@@ -31,54 +60,60 @@ def filter_local_addresses(hostnames: Iterable[str]) -> list[str]:
     local = get_local_host_addresses()
 
     def is_local(name: str) -> bool:
-        address = resolve_host_address(name)
-        if address is None:  # a bare container has no /etc/hosts
+        addresses = _resolve(name)
+        if not addresses:  # a bare container has no /etc/hosts
             return name in ("localhost", socket.gethostname())
-        return address in local or address.startswith("127.")
+        return any(address.partition("%")[0] in local or is_loopback(address) for address in addresses)
 
     return [name for name in hostnames if not is_local(name)]
 
 
 def interface_address(nic: str) -> str:
-    """Return the IPv4 address of an interface.
+    """Return the address of an interface, an IPv4 one if it has any.
 
     Raises
     ------
     ValueError
         When there is no such interface or it has no address; the text lists those that there are.
     """
-    found = {
-        name: address.address
-        for name, addresses in psutil.net_if_addrs().items()
-        for address in reversed(addresses)
-        if address.family == socket.AF_INET
-    }
+    found: dict[str, str] = {}
+    for name, address in _addresses():
+        found.setdefault(name, address)
     if nic not in found:
         there = ", ".join(f"{name} ({address})" for name, address in found.items())
         raise ValueError(
-            f"Network interface {nic!r} does not exist on this host or has no IPv4 address. There are: {there}."
+            f"Network interface {nic!r} does not exist on this host or has no address. There are: {there}."
         )
     return found[nic]
 
 
+def loopback_address() -> str:
+    """Return 127.0.0.1, or ::1 where that alone is there."""
+    there = get_local_host_addresses()
+    return "::1" if "::1" in there and not any(address.startswith("127.") for address in there) else "127.0.0.1"
+
+
+def any_address() -> str:
+    """Return what stands for all addresses of this machine to who listens."""
+    is_ipv6_there = any(":" in address for address in [loopback_address(), *outward_addresses()])
+    return "::" if is_ipv6_there and socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 (who is to come is unknown)
+
+
+def is_any(address: str) -> bool:
+    """Tell whether an address is one that :func:`any_address` returns."""
+    return address in ("0.0.0.0", "::")  # noqa: S104 (it is no use of it)
+
+
 def loopback_interfaces() -> list[str]:
-    """Return the interfaces that hold 127.0.0.1."""
-    return sorted(
-        nic
-        for nic, addresses in psutil.net_if_addrs().items()
-        if any(address.address == "127.0.0.1" for address in addresses)
-    )
+    """Return the interfaces that hold the loopback address."""
+    return sorted({nic for nic, address in _addresses() if address == loopback_address()})
 
 
 def outward_addresses() -> dict[str, str]:
-    """Return the interface of each IPv4 address of this machine that is up and not the loopback's."""
+    """Return the interface of each address of this machine that is up and not the loopback's, IPv4 first."""
     states = psutil.net_if_stats()
     return {
-        address.address: nic
-        for nic, addresses in psutil.net_if_addrs().items()
-        for address in addresses
-        if address.family == socket.AF_INET and not address.address.startswith("127.")
-        if nic in states and states[nic].isup
+        address: nic for nic, address in _addresses() if not is_loopback(address) and nic in states and states[nic].isup
     }
 
 
@@ -92,7 +127,7 @@ def outward_address() -> str:
     """
     found = outward_addresses()
     if not found:
-        raise RuntimeError("This host has no network interface that is up with an IPv4 address.")
+        raise RuntimeError("This host has no network interface that is up with an address.")
     return next(iter(found))
 
 
@@ -102,7 +137,7 @@ def get_local_host_intfs() -> set[str]:
 
 
 def get_driver_ip(nics: Iterable[str] | None) -> str:
-    """Return the IPv4 address under which others find this machine: of the first interface that is named, if any is.
+    """Return the address under which others find this machine: of the first interface that is named, if any is.
 
     Raises
     ------
@@ -117,15 +152,25 @@ def get_driver_ip(nics: Iterable[str] | None) -> str:
 
 def address_towards(hostname: str) -> str:
     """Return the address of this machine that packets to `hostname` leave from; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((hostname, 9))
-        except OSError as error:
-            raise RuntimeError(f"There is no route to host {hostname}: {error}") from error
-        return probe.getsockname()[0]
+    reason: object = "it has no address"
+    for address in _resolve(hostname):
+        with socket.socket(family_of(address), socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((address, 9))
+                return probe.getsockname()[0]
+            except OSError as error:
+                reason = error
+    raise RuntimeError(f"There is no route to host {hostname}: {reason}")
+
+
+def listen(address: str, backlog: int | None = None) -> socket.socket:
+    """Return a socket that listens on a free port; at ``::`` for IPv4, too."""
+    return socket.create_server(
+        (address, 0), family=family_of(address), backlog=backlog, dualstack_ipv6=address == "::"
+    )
 
 
 def free_port(address: str) -> int:
     """Return a port of this machine that nothing uses at the moment."""
-    with socket.create_server((address, 0)) as server:
+    with listen(address) as server:
         return int(server.getsockname()[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from horovod.runner.common.util.env import is_kubeflow_mpi
+from horovod.runner.common.util.hosts import plain_name
 from horovod.runner.common.util.settings import Settings
 
 SSH_COMMAND_PREFIX = "ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no"
@@ -34,12 +35,17 @@ def get_ssh_command(
     timeout_s : int, optional
         Seconds for connecting.
     """
+    options = _ssh_options(port, identity_file, timeout_s)
+    return " ".join([SSH_COMMAND_PREFIX, plain_name(host), *options, local_command])
+
+
+def _ssh_options(port: int | None, identity_file: str | None, timeout_s: int | None) -> list[str]:
     options = [
         f"-p {port}" if port is not None else "",
         f"-i {shlex.quote(identity_file)}" if identity_file is not None else "",
         f"-o ConnectTimeout={timeout_s}" if timeout_s is not None else "",
     ]
-    return " ".join(filter(None, [SSH_COMMAND_PREFIX, host, *options, local_command]))
+    return list(filter(None, options))
 
 
 def get_remote_command(
@@ -57,9 +63,10 @@ def get_remote_command(
 
 def remote_arguments(settings: Settings, hostname: str, command: str) -> list[str]:
     """Return the arguments, no shell's, that run the shell command `command` on a host as a job's settings say."""
+    host = plain_name(hostname)
     if settings.remote_shell:
-        return [*shlex.split(settings.remote_shell), hostname, command]
-    quoted = shlex.quote(command)
-    return shlex.split(
-        get_remote_command(quoted, hostname, settings.ssh_port, settings.ssh_identity_file, _CONNECT_SECONDS)
-    )
+        return [*shlex.split(settings.remote_shell), host, command]
+    if is_kubeflow_mpi():
+        return [_KUBEFLOW_AGENT, host, command]
+    options = _ssh_options(settings.ssh_port, settings.ssh_identity_file, _CONNECT_SECONDS)
+    return [*shlex.split(" ".join([SSH_COMMAND_PREFIX, *options])), "--", host, command]

@@ -8,10 +8,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-_HOST = re.compile(r"^[\w.-]+:[0-9]+$")
+_IPV6 = r"[0-9A-Fa-f.]*(?::[0-9A-Fa-f.]*){2,}(?:%[\w.-]+)?"
+NAME = rf"\[{_IPV6}\]|[\w.-]+"
+_HOST = re.compile(rf"^(?:{NAME}):[0-9]+$")
+_BARE_IPV6 = re.compile(rf"^{_IPV6}$")
 _SLOTS = re.compile(r"(?<![\w-])slots\s*=\s*(\S*)")
 _BAD_HOST = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
 _SHOWN = 8  # hosts, in an error
+
+
+def plain_name(name: str) -> str:
+    """Return a host's name as other programs take it: an IPv6 address without its brackets.
+
+    Raises
+    ------
+    ValueError
+        When the name begins with ``-``.
+    """
+    if name.startswith("-"):
+        raise ValueError(f"Host name {name!r} begins with '-': ssh and others would take it for an option.")
+    return name[1:-1] if name.startswith("[") else name
+
+
+def with_slots(name: str, slots: int) -> str:
+    """Return ``name:slots``, an IPv6 address in brackets."""
+    return f"[{name}]:{slots}" if ":" in name else f"{name}:{slots}"
 
 
 @dataclass(frozen=True)
@@ -25,7 +46,7 @@ class HostInfo:
     def from_string(host_string: str) -> HostInfo:
         """Parse ``name:slots``."""
         hostname, _, slots = host_string.strip().rpartition(":")
-        return HostInfo(hostname, int(slots))
+        return HostInfo(plain_name(hostname), int(slots))
 
 
 @dataclass(frozen=True)
@@ -86,7 +107,9 @@ def parse_host_files(filename: str) -> str:
             text = line.partition("#")[0].strip()
             if not text:
                 continue
-            name, _, slots = text.split()[0].partition(":")
+            word = text.split()[0]
+            is_bare = _BARE_IPV6.match(word) or word.endswith("]") or ":" not in word
+            name, _, slots = (word, "", "") if is_bare else word.rpartition(":")
             told = _SLOTS.search(text)
             second = text.split()[1:2]
             if told is not None:
@@ -95,8 +118,9 @@ def parse_host_files(filename: str) -> str:
                 slots = second[0] if second and second[0].isdigit() else "1"
             if not slots.isdigit():
                 raise ValueError(f"{filename}: {line.strip()!r}: {slots!r} is no number of slots")
+            name = plain_name(name)
             hosts[name] = hosts.get(name, 0) + int(slots)
-    return ",".join(f"{name}:{slots}" for name, slots in hosts.items())
+    return ",".join(with_slots(name, slots) for name, slots in hosts.items())
 
 
 def lay_out(hostnames: Sequence[str]) -> list[SlotInfo]:
@@ -124,7 +148,7 @@ def lay_out(hostnames: Sequence[str]) -> list[SlotInfo]:
 
 def too_few_slots(wanted: int, hosts: Sequence[HostInfo]) -> str:
     """Return the text of the error for a job that has more processes than slots."""
-    there = ", ".join(f"{host.hostname}:{host.slots}" for host in hosts[:_SHOWN])
+    there = ", ".join(with_slots(host.hostname, host.slots) for host in hosts[:_SHOWN])
     more = f" and {len(hosts) - _SHOWN} more hosts" if len(hosts) > _SHOWN else ""
     return (
         f"Requested more processes ({wanted}) than there are available slots ({sum(host.slots for host in hosts)}): "
