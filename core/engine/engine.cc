@@ -289,11 +289,6 @@ void Engine::abort(const std::string& how) {
               std::chrono::duration_cast<std::chrono::microseconds>(limit).count());
 }
 
-std::optional<bool> Engine::await_process_end(std::int32_t rank, std::int64_t limit_us) const {
-  if (rank < 0 || rank >= parts_.topology.size()) return true;
-  return parts_.control->await_process_end(rank, limit_us);
-}
-
 void Engine::shutdown(const std::string& how) {
   submissions_.ask_for_shutdown(cut(how));
   wake_holder();
@@ -302,20 +297,6 @@ void Engine::shutdown(const std::string& how) {
   if (thread_.joinable()) thread_.join();
   submissions_.continuations().close();
   timeline_.close();
-}
-
-void Engine::broken(const std::string& sentence) {
-  const Status cause(RODA_ERR_UNKNOWN, roda::format("Rank {}: {}", parts_.rank, sentence), parts_.rank);
-  const std::string& folder = parts_.knobs.flight_folder;
-  const char* const temporary = std::getenv("TMPDIR");
-  const std::string place = !folder.empty() ? folder : temporary != nullptr ? temporary : "/tmp";
-  if (const Status s = observe::dump_flight(parts_.control->rooms(), place, cause); !s.ok()) {
-    RODA_LOG(warning, "The flight recorder: {}", s.message());
-  } else {
-    RODA_LOG(error, "The flight recorder of this host's ranks is saved in {}", place);
-  }
-  parts_.control->abort(cause);
-  parts_.control->depart();
 }
 
 void Engine::end_operations(const std::vector<Operation*>& operations, const Status& status) {
@@ -388,24 +369,6 @@ void Engine::join_done(std::int32_t set, std::int32_t last_rank) {
   Operation* op = submissions_.find(set, kJoinName);
   if (op != nullptr) op->value = last_rank;
   end_operations({op}, Status());
-}
-
-void Engine::shutdown(std::int32_t rank, const std::string& how) {
-  news_for_others_ = true;
-  ending_.is_asked = true;
-  const Status status(RODA_ERR_UNKNOWN,
-                      roda::format("Horovod has been shut down. The cause: rank {} {}, so operations that not every "
-                                   "rank had submitted by then can't be done.",
-                                   rank, how),
-                      rank);
-  end_operations(submissions_.close(status), status);
-}
-
-void Engine::all_drained() {
-  news_for_others_ = true;
-  stopped_.store(true, std::memory_order_release);
-  parts_.control->depart();
-  baton_.pulse();
 }
 
 // --- launches -------------------------------------------------------------------------------------------------------

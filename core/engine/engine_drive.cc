@@ -424,38 +424,4 @@ void Engine::doubt() {
   put_in_log();
 }
 
-// --- the end --------------------------------------------------------------------------------------------------------
-
-// Every operation ends with the first cause. Stages are ended first: what they touch belongs to the callers again then.
-void Engine::fail(const Status& cause) {
-  if (!ending_.cause.ok()) return;
-  ending_.cause = Status(cause.code(), "Horovod has been shut down. The cause: " + cause.message(), cause.rank());
-  // The program of a rank that can't go on has said why, and the others' errors quote it.
-  const bool is_told = cause.code() == RODA_ERR_ABORTED && cause.rank() >= 0;
-  if (is_told) {
-    RODA_LOG(info, "{}", ending_.cause.message());
-  } else {
-    RODA_LOG(error, "{}", ending_.cause.message());
-  }
-  static_cast<void>(submissions_.close(ending_.cause));
-  if (const std::string& folder = parts_.knobs.flight_folder; !folder.empty()) {
-    if (const Status s = observe::dump_flight(parts_.control->rooms(), folder, cause); !s.ok()) {
-      RODA_LOG(warning, "The flight recorder: {}", s.message());
-    }
-  }
-  // Before anybody learns of the error, and may leave the process with it.
-  const bool tells = parts_.bootstrap != nullptr && parts_.bootstrap->peer_lost != nullptr;
-  if (tells && cause.code() == RODA_ERR_PEER) parts_.bootstrap->peer_lost(parts_.host, cause.rank());
-  const auto patience = std::chrono::duration<double>(parts_.knobs.abort_timeout_seconds);
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
-  if (const LaunchRun* left = launcher_.abort(cause, deadline)) {
-    RODA_LOG(error, "{} could not be ended in HOROVOD_ABORT_TIMEOUT_SECONDS; its buffers may still be written to",
-             left->describe());
-  }
-  submissions_.end_all(ending_.cause);
-  stopped_.store(true, std::memory_order_release);
-  parts_.control->depart();
-  baton_.pulse();
-}
-
 }  // namespace roda::engine

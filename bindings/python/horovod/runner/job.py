@@ -10,13 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from horovod.runner.blame import Blame, Raised
 from horovod.runner.boot import framed
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.connection import Connection as Connection, HostJob as HostJob, read_some, start_agent
+from horovod.runner.failure import Cause, JobFailedError as JobFailedError, exit_code, signal_name
 from horovod.runner.output import LineForwarder, LineStream, make_output_folder, open_rank_file
 from horovod.runner.printer import Printer
 from horovod.runner.signals import EndingSignals, JobInterruptedError as JobInterruptedError, Waker
@@ -30,58 +30,6 @@ _HANG_UP_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
 _PRINT_SECONDS = 3.0  # after a signal, for whoever reads what ranks printed
 _LOOK_SECONDS = 0.2  # between looks whether a signal came, where nothing wakes
-
-
-def _exit_code(status: int) -> int:
-    return 128 - status if status < 0 else status
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
-
-
-class JobFailedError(RuntimeError):
-    """A rank ended with a non-zero status.
-
-    With :func:`horovod.run` the exception of the rank's function is its ``__cause__``, where that could be pickled.
-
-    Attributes
-    ----------
-    rank : int or str
-        The first one that did, for an error of its own; a worker of an elastic job as ``host[slot]``.
-    exit_code : int
-        Its status, 128 + n for one that signal n ended.
-    """
-
-    def __init__(self, rank: int | str, status: int, cause: Cause | None = None) -> None:
-        super().__init__(
-            "Horovod detected that one or more processes exited with non-zero status, thus causing the job to be "
-            f"terminated. The first process to do so was:\nProcess name: {rank}\nExit code: {_exit_code(status)}\n"
-            + (f"Ended by: {_signal_name(-status)}\n" if status < 0 else "")
-            + (cause.text() if cause is not None else "")
-        )
-        self.rank = rank
-        self.exit_code = _exit_code(status)
-
-
-@dataclass
-class Cause:
-    """Why a job failed, as far as ranks told it."""
-
-    host: str
-    error: str  # what was told of it; empty: nothing
-    traceback: str
-    others: int  # ranks that ended for it
-
-    def text(self) -> str:
-        """Return lines for the user."""
-        lines = [f"Host: {self.host}", f"Cause: {self.error}" if self.error else "", self.traceback.rstrip()]
-        if self.others > 0:
-            lines.append(f"{self.others} other {'rank' if self.others == 1 else 'ranks'} ended for this cause.")
-        return "".join(f"{line}\n" for line in lines if line)
 
 
 class Job:
@@ -421,9 +369,9 @@ class Job:
             return
         self._is_told = True
         rank, status = self._first_failure()
-        how = f" Rank {rank} was ended by {_signal_name(-status)}." if status < 0 else ""
-        print(f"Process {rank} exit with status code {_exit_code(status)}.{how}", file=sys.stderr)
-        print(f"Terminating remaining workers after failure of Process {rank}.", file=sys.stderr, flush=True)
+        how = f" Rank {rank} was ended by {signal_name(-status)}." if status < 0 else ""
+        self._say(f"Process {rank} exit with status code {exit_code(status)}.{how}")
+        self._say(f"Terminating remaining workers after failure of Process {rank}.")
 
     def _first_failure(self) -> tuple[int, int]:
         """Return the rank at fault and its status; where that has not failed itself, the first of those that have."""

@@ -442,8 +442,7 @@ class Membership:
         self._noticed, self._deaths, self._waits_since = (HostUpdateResult.no_update, []), 0, None
         for noted in (self._suspects, self._asked, self._said):
             noted.clear()
-        sync = self._sync or any(not worker.has_state for worker in self.members)
-        self._sync = False
+        sync, self._sync = self._sync or any(not worker.has_state for worker in self.members), False
         for worker, slot in zip(self.members, slots_of(self.members)):
             self._to(worker, Stage.FORMING, now)
             worker.failure, worker.lost_rank = "", None
