@@ -8,8 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import urllib.error
-import urllib.request
 from types import SimpleNamespace
 
 import pytest
@@ -73,7 +71,9 @@ def test_a_service_answers_those_that_know_the_secret() -> None:
             with pytest.raises(NoValidAddressesFound, match=f"unable to connect to {name} on any of these addresses"):
                 BasicClient(name, service.addresses(), key, 0, attempts=1)
         with socket.create_connection(("127.0.0.1", service.get_port())) as stranger:
-            stranger.sendall(b"\xff" * 100)
+            asked = stranger.recv(32, socket.MSG_WAITALL)
+            stranger.sendall(b"\xff" * 64)
+            assert len(asked) == 32
             assert stranger.recv(1) == b""
         assert client._send(4) == 8
     finally:
@@ -128,12 +128,10 @@ def test_values_by_key(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         put_data_into_kvstore("127.0.0.1", port, "scope", "key", {"a": 1})
         assert read_data_from_kvstore("127.0.0.1", port, "scope", "key") == {"a": 1}
-        with pytest.raises(RuntimeError, match="GET /scope/other at the KVStore server .* failed: HTTP Error 404"):
+        with pytest.raises(RuntimeError, match="GET /scope/other at the KVStore server .* there is no such value"):
             read_data_from_kvstore("127.0.0.1", port, "scope", "other")
-        with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/scope/key")  # noqa: S310
         monkeypatch.setenv("_HOROVOD_SECRET_KEY", "YW5vdGhlcg==")
-        with pytest.raises(RuntimeError, match="HTTP Error 403"):
+        with pytest.raises(RuntimeError, match="PUT /scope/key .* do both ends have the same secret"):
             put_data_into_kvstore("127.0.0.1", port, "scope", "key", 0)
     finally:
         server.shutdown_server()

@@ -17,13 +17,13 @@ from typing import Any
 import cloudpickle
 import horovod.spark
 import pytest
-from horovod.runner.common.util.network import Wire
 from horovod.runner.common.util.timeout import Timeout, TimeoutException
 from horovod.runner.job import JobFailedError
+from horovod.runner.util.wire import Wire, prove
 from horovod.spark import runner
 from horovod.spark.gathering import Gathering
 from horovod.spark.stage import StageFailedError
-from horovod.spark.task import NONCE_BYTES, Place, get_available_devices
+from horovod.spark.task import Place, get_available_devices
 from pyspark import BarrierTaskContext, SparkContext
 
 # Executors don't find this file.
@@ -160,7 +160,7 @@ def test_ranks_see_the_gpus_that_spark_assigned(context: SparkContext, monkeypat
     ],
 )
 def test_every_rank_has_its_gpu_at_its_local_rank(assigned: list[tuple[str, ...]], seen: str | None) -> None:
-    places = [Place(index, 0, "host", "127.0.0.1", 1, b"", b"", gpus) for index, gpus in enumerate(assigned)]
+    places = [Place(index, 0, "host", "127.0.0.1", 1, gpus) for index, gpus in enumerate(assigned)]
     tasks, _ = runner._arrange([SimpleNamespace(place=place) for place in places])
     assert runner._visible_gpus(tasks, {})["host"].get("CUDA_VISIBLE_DEVICES") == seen
 
@@ -189,30 +189,33 @@ def test_wishes_that_can_not_be_met(context: SparkContext, monkeypatch: pytest.M
         horovod.spark.run(add_up)
 
 
-def come(port: int, key: bytes, answer: bytes | None = None) -> socket.socket:
+def come(port: int, key: bytes) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port), 10)
-    asked = connection.recv(NONCE_BYTES, socket.MSG_WAITALL)
-    place = Place(0, 0, "host", "127.0.0.1", 1, asked if answer is None else answer, b"question")
+    prove(connection, key, 10)
     with connection.makefile("wb") as writer:
-        Wire(key).write(place, writer)
+        Wire(key).write(Place(0, 0, "host", "127.0.0.1", 1), writer)
     return connection
 
 
 def test_strangers_are_no_tasks() -> None:
     gathering = Gathering("127.0.0.1", b"key")
-    for stranger in (come(gathering.port, b"another key"), come(gathering.port, b"key", answer=bytes(NONCE_BYTES))):
-        with stranger:
-            assert stranger.recv(1) == b""
+    threads = threading.active_count()
+    with pytest.raises(EOFError, match="hung up before it proved"):
+        come(gathering.port, b"another key")
+    silent = [socket.create_connection(("127.0.0.1", gathering.port)) for _ in range(50)]
     with pytest.raises(TimeoutException, match="0 of 1"):
         gathering.wait_for(1, Timeout(0, "{activity}"), lambda: None)
     with come(gathering.port, b"key") as task:
         (arrived,) = gathering.wait_for(1, Timeout(60, "{activity}"), lambda: None)
+        assert threading.active_count() == threads
         in_time = threading.Thread(target=arrived.begin)
         in_time.start()
         with task.makefile("rb") as stream:
-            assert Wire(b"key").read(stream) == b"question"
+            assert Wire(b"key").read(stream) == 0
         in_time.join()
     gathering.close()
+    for stranger in silent:
+        stranger.close()
 
 
 def test_the_example_learns(context: SparkContext) -> None:

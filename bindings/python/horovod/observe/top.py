@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import http.server
 import json
 import os
+import re
 import statistics
 import sys
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from horovod.observe import flight
 from horovod.observe.diagnosis import bytes_in_words, diagnose, in_brief
 from horovod.observe.others import Others, add_others
 from horovod.observe.steps import length, union, within
+from horovod.runner.util.door import Door
 
 _OF_STEPS_NS = 60 * 10**9  # steps are counted over a minute at most
 
@@ -135,45 +135,41 @@ def prometheus(told: Sequence[Rates]) -> str:
     return "\n".join(lines) + "\n"
 
 
+_REPLY = (
+    "HTTP/1.0 {}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n"
+    "Connection: close\r\n\r\n"
+)
+_MOST_OF_REQUEST = 1 << 13
+
+
 class Metrics:
     """The latest metrics, in a file and on a port where that is asked for."""
 
     def __init__(self, file: Path | None, address: str, port: int | None) -> None:
         self._file = file
         self._text = ""
-        self._server: http.server.ThreadingHTTPServer | None = None
+        self._door: Door | None = None
         if port is not None:
             try:
-                self._server = http.server.ThreadingHTTPServer((address, port), self._handler())
+                self._door = Door((address, port), lambda: (b"", self._reply), _MOST_OF_REQUEST, "roda-metrics")
             except (OSError, OverflowError) as error:  # the latter for no number of a port
                 reason = getattr(error, "strerror", None) or str(error)  # the error itself would hold this frame
                 raise OSError(f"--prometheus-port {port}: can't listen there at {address}: {reason}") from error
-            threading.Thread(target=self._server.serve_forever, name="roda-metrics", daemon=True).start()
 
     @property
     def port(self) -> int | None:
         """The one that is listened on."""
-        return self._server.server_address[1] if self._server else None
+        return self._door.port if self._door else None
 
-    def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
-        metrics = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            timeout = 10  # for who connects and says nothing
-
-            def do_GET(self) -> None:  # noqa: N802 (the base class' name)
-                is_ours = self.path == "/metrics"
-                body = metrics._text.encode() if is_ours else b"see /metrics\n"
-                self.send_response(200 if is_ours else 404)
-                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *ignored: object) -> None:
-                pass
-
-        return Handler
+    def _reply(self, heard: bytearray) -> bytes | None:
+        """Return what is answered to an HTTP request, once all of it has come."""
+        if b"\r\n\r\n" not in heard and b"\n\n" not in heard:
+            return None
+        method, _, rest = bytes(heard).partition(b" ")
+        is_ours = method in (b"GET", b"HEAD") and re.match(rb"/metrics[ ?\r\n]", rest) is not None
+        body = self._text.encode() if is_ours else b"see /metrics\n"
+        head = _REPLY.format("200 OK" if is_ours else "404 Not Found", len(body)).encode()
+        return head if method == b"HEAD" else head + body
 
     def tell(self, told: Sequence[Rates]) -> None:
         """Publish them. Readers of the file see the old ones or the new ones."""
@@ -185,9 +181,8 @@ class Metrics:
 
     def close(self) -> None:
         """Listen no more."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+        if self._door is not None:
+            self._door.close()
 
 
 def _parser() -> argparse.ArgumentParser:

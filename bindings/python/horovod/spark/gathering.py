@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import hmac
-import secrets
 import socket
 import subprocess
 import threading
 from collections.abc import Callable
+from typing import Any
 
-from horovod.runner.common.util.network import Wire
 from horovod.runner.common.util.timeout import Timeout
+from horovod.runner.util.door import STRANGER_SECONDS, Door
 from horovod.runner.util.threads import in_thread
-from horovod.spark.task import NONCE_BYTES, Place, keep_alive
+from horovod.runner.util.wire import PROOF_BYTES, Wire, ask_for_proof
+from horovod.spark.task import Place
 
-_STRANGER_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
 
 
@@ -53,7 +52,7 @@ class Task:
     def begin(self) -> None:
         """Have it start its agent."""
         with contextlib.suppress(OSError), self._connection.makefile("wb") as writer:
-            self._wire.write(self.place.question, writer)
+            self._wire.write(self.place.index, writer)
 
     @property
     def is_alive(self) -> bool:
@@ -103,26 +102,19 @@ class Gathering:
         self._tasks: dict[int | str, Task] = {}  # by Spark's number, or by name
         self._left_out: list[Task] = []  # later attempts of tasks that are in the job
         self._is_closed = self._is_complete = False
-        self._server = socket.create_server((address, 0), backlog=128)
-        self.port: int = self._server.getsockname()[1]
-        in_thread(self._listen, name="horovod-spark")
+        self._door = Door((address, 0), lambda: ask_for_proof(key), PROOF_BYTES, "horovod-spark", self._admit)
+        self.port = self._door.port
 
-    def _listen(self) -> None:
-        with contextlib.suppress(OSError):  # it has been closed
-            while True:
-                connection, _ = self._server.accept()
-                in_thread(self._welcome, (connection,), name="horovod-spark-task")
+    def _admit(self, connection: socket.socket, _: Any) -> None:
+        in_thread(self._welcome, (connection,), name="horovod-spark-task")
 
     def _welcome(self, connection: socket.socket) -> None:
-        """Let in who knows the key; a stranger is no reason for words on the user's terminal."""
+        """Take a task in; one that is gone again is no reason for words on the user's terminal."""
         try:
-            connection.settimeout(_STRANGER_SECONDS)
-            keep_alive(connection)
-            question = secrets.token_bytes(NONCE_BYTES)
-            connection.sendall(question)
+            connection.settimeout(STRANGER_SECONDS)
             with connection.makefile("rb") as stream:
                 place = self._wire.read(stream)
-            if not isinstance(place, Place) or not hmac.compare_digest(place.answer, question):
+            if not isinstance(place, Place):
                 raise ConnectionError
         except (OSError, EOFError):
             connection.close()
@@ -183,6 +175,4 @@ class Gathering:
     def close(self) -> None:
         """Do the same, and listen no more."""
         self.dismiss()
-        with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
+        self._door.close()

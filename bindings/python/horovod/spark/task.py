@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -18,10 +17,10 @@ from pyspark import TaskContext
 
 from horovod.runner.boot import agent_text, boot_command, framed
 from horovod.runner.common.util.host_hash import host_hash
-from horovod.runner.common.util.network import Wire
 from horovod.runner.util import network
+from horovod.runner.util.door import keep_alive
+from horovod.runner.util.wire import Wire, prove
 
-NONCE_BYTES = 32
 _GPUS = "_HOROVOD_SPARK_GPUS"  # tells a rank of its task's
 
 
@@ -65,8 +64,6 @@ class Place:
         Its host hash.
     address, port
         An address of its host, and a port of that which is free.
-    answer, question : bytes
-        What the driver asked, and what it is to answer: who repeats an old message is found out.
     gpus : tuple of str
         Those that Spark assigned to it, by the names that ``CUDA_VISIBLE_DEVICES`` takes.
     """
@@ -76,8 +73,6 @@ class Place:
     host: str
     address: str
     port: int
-    answer: bytes
-    question: bytes
     gpus: tuple[str, ...] = ()
 
     @property
@@ -107,14 +102,6 @@ def _assigned_gpus() -> tuple[str, ...]:
     return tuple(seen.get(int(address), address) if address.isdigit() else address for address in addresses)
 
 
-def keep_alive(connection: socket.socket) -> None:
-    """Have the system notice within half a minute that the other host is gone."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
-        if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
 def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
     """Be one task of a job to its end; for ``mapPartitionsWithIndex``.
 
@@ -134,6 +121,12 @@ def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
         ) from error
     with connection, connection.makefile("rb") as stream, connection.makefile("wb") as writer:
         keep_alive(connection)
+        try:
+            prove(connection, call.key, call.timeout)
+        except (OSError, EOFError) as error:
+            raise RuntimeError(
+                f"Who is at {call.driver[0]}:{call.driver[1]} has ended, or does not know the job's secret: {error}."
+            ) from error
         wire = Wire(call.key)
         address = connection.getsockname()[0]
         place = Place(
@@ -142,18 +135,14 @@ def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
             host_hash(),
             address,
             network.free_port(address),
-            stream.read(NONCE_BYTES),
-            secrets.token_bytes(NONCE_BYTES),
             _assigned_gpus(),
         )
         wire.write(place, writer)
         connection.settimeout(None)
         try:
-            answer = wire.read(stream)
+            wire.read(stream)  # that it may begin
         except (EOFError, ConnectionResetError):
             return iter(())  # the job is over, or has no use for this task
-        if answer != place.question:
-            raise RuntimeError(f"Who is at {call.driver[0]}:{call.driver[1]} does not know the job's secret.")
         _run_agent(call, place.gpus, connection, stream)
     return iter(())
 

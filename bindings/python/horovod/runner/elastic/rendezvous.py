@@ -36,6 +36,8 @@ class TellRequest:
 
 
 class _WorkerService(BasicService):
+    _outlast = (ListenRequest,)  # a worker's lines end with the worker
+
     def __init__(self, driver: Any, key: bytes) -> None:
         self._driver = driver
         driver.serve(key)

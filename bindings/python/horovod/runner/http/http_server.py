@@ -2,79 +2,30 @@
 
 from __future__ import annotations
 
-import hmac
-import http.server
-import threading
 from collections.abc import Callable, Sequence
-from http import HTTPStatus
 from typing import Any
 
 from horovod import _roda
 from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.common.util.network import BasicService
 from horovod.runner.http import ensure_secret
-from horovod.runner.http.http_client import DIGEST_HEADER, digest
-from horovod.runner.util import network
-from horovod.runner.util.threads import in_thread
+from horovod.runner.http.http_client import STORE_NAME, GetRequest, PutRequest
 
 _ANY = "0.0.0.0"  # noqa: S104 (who is to come is not known)
-_MOST_BYTES = 1 << 26  # of a value
-_STRANGER_SECONDS = 10.0
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    server: _Server
-    timeout = _STRANGER_SECONDS
+class _Store(BasicService):
+    def __init__(self, key: bytes) -> None:
+        self._values: dict[tuple[str, str], bytes] = {}
+        super().__init__(STORE_NAME, key)
 
-    def _answer(self, status: HTTPStatus, body: bytes = b"") -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        proof = digest(self.server.secret, f"answer to {self.command}", self.path, body)
-        self.send_header(DIGEST_HEADER, proof)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _is_proved(self, body: bytes) -> bool:
-        proof = digest(self.server.secret, self.command, self.path, body)
-        if hmac.compare_digest(self.headers.get(DIGEST_HEADER, "").encode(), proof.encode()):
-            return True
-        self.send_error(HTTPStatus.FORBIDDEN, "not of this job")
-        return False
-
-    def do_GET(self) -> None:  # noqa: N802 (the name that is called)
-        """Hand out a value."""
-        if self._is_proved(b""):
-            with self.server.lock:
-                value = self.server.values.get(self.path)
-            self._answer(HTTPStatus.NOT_FOUND) if value is None else self._answer(HTTPStatus.OK, value)
-
-    def do_PUT(self) -> None:  # noqa: N802
-        """Take a value."""
-        length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > _MOST_BYTES:
-            self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-            return
-        body = self.rfile.read(int(length))
-        if self._is_proved(body):
-            with self.server.lock:
-                self.server.values[self.path] = body
-            self._answer(HTTPStatus.OK)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name that is given)
-        """Say nothing on the user's terminal."""
-
-
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, secret: bytes) -> None:
-        self.secret = secret
-        self.lock = threading.Lock()
-        self.values: dict[str, bytes] = {}  # by path
-        super().__init__((_ANY, 0), _Handler)
-
-    def handle_error(self, *_: Any) -> None:
-        """Say nothing of strangers that hung up."""
+    def _handle(self, req: Any, client_address: tuple[str, int]) -> Any:
+        if not isinstance(req, (PutRequest, GetRequest)):
+            return super()._handle(req, client_address)
+        with self._changed:
+            if isinstance(req, PutRequest):
+                self._values[req.scope, req.key] = req.value
+            return self._values.get((req.scope, req.key))
 
 
 class KVStoreServer:
@@ -88,20 +39,18 @@ class KVStoreServer:
 
     def __init__(self, verbose: int = 0) -> None:
         del verbose
-        self._server: _Server | None = None
+        self._store: _Store | None = None
 
     def start_server(self) -> int:
         """Start, and return the port."""
-        self._server = _Server(ensure_secret())
-        in_thread(self._server.serve_forever, name="horovod-kvstore")
-        return int(self._server.server_address[1])
+        self._store = _Store(ensure_secret())
+        return self._store.get_port()
 
     def shutdown_server(self) -> None:
         """Stop, and forget the values."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+        if self._store is not None:
+            self._store.shutdown()
+            self._store = None
 
 
 class RendezvousServer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,7 +82,6 @@ class ComputeService(BasicService):
             raise ValueError(
                 f"There must be at least one dispatcher and one worker of each: {dispatchers}, {workers_per_dispatcher}"
             )
-        self._changed = threading.Condition()
         self._addresses: dict[int, str] = {}
         self._workers: dict[int, set[int]] = {number: set() for number in range(dispatchers)}
         self._workers_per_dispatcher = workers_per_dispatcher
@@ -116,7 +114,7 @@ class ComputeService(BasicService):
                 self._changed.notify_all()
                 return AckResponse()
             if isinstance(req, WaitForShutdownRequest):
-                self._changed.wait_for(lambda: self._is_shut_down)
+                self._changed.wait_for(lambda: self._is_shut_down or self._is_ending)
                 return AckResponse()
         return super()._handle(req, client_address)
 
@@ -130,8 +128,10 @@ class ComputeService(BasicService):
     def _wait(
         self, is_there: Callable[[], bool], timeout: float, what: str, values: Mapping[int, str] | None = None
     ) -> Answer:
-        if not self._changed.wait_for(is_there, timeout):
+        if not self._changed.wait_for(lambda: is_there() or self._is_ending, timeout):
             return Answer(error=TimeoutException(f"Timed out after {timeout:g} seconds waiting for {what}"))
+        if not is_there():
+            return Answer(error=TimeoutException(f"The data service ended while {what} had not come"))
         return Answer(dict(values or {}))
 
 

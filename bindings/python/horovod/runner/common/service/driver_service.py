@@ -62,7 +62,6 @@ class BasicDriverService(BasicService):
 
     def __init__(self, num_proc: int, name: str, key: bytes, nics: Iterable[str] | None = None) -> None:
         self._num_proc = num_proc
-        self._changed = threading.Condition()
         self._all: dict[int, Addresses] = {}  # by index of task
         self._for_driver: dict[int, Addresses] = {}
         self._for_tasks: dict[int, Addresses] = {}

@@ -34,7 +34,7 @@ class RunCommandRequest:
 
 @dataclass(frozen=True)
 class StreamCommandOutputRequest:
-    """Asks for what the command writes, once."""
+    """Asks for what the command writes, once. One that comes before the command waits for it."""
 
     stream: str  # stdout or stderr
 
@@ -105,7 +105,6 @@ class BasicTaskService(BasicService):
         verbose: int = 0,
     ) -> None:
         self._index, self._command_env, self._verbose = index, dict(command_env or {}), verbose
-        self._changed = threading.Condition()
         self._is_registered = False
         self._has_begun = False
         self._exit_code: int | None = None
@@ -117,6 +116,7 @@ class BasicTaskService(BasicService):
     def _handle(self, req: Any, client_address: tuple[str, int]) -> Any:
         if isinstance(req, StreamCommandOutputRequest):
             with self._changed:
+                self._changed.wait_for(lambda: self._has_begun or self._is_ending)
                 stream = self._streams.pop(req.stream, None)
             return (AckStreamResponse(), stream) if stream is not None else CommandOutputNotCaptured()
         if isinstance(req, AbortCommandRequest):
@@ -131,12 +131,17 @@ class BasicTaskService(BasicService):
                 self._result = req.result
             elif isinstance(req, CommandExitCodeRequest):
                 if req.wait:
-                    self._changed.wait_for(lambda: self._exit_code is not None)
+                    self._changed.wait_for(lambda: self._exit_code is not None or self._has_no_future())
+                    if self._exit_code is None:
+                        raise ConnectionError("the task has ended without a command")
                 return CommandExitCodeResponse(self._exit_code is not None, self._exit_code)
             else:
                 return super()._handle(req, client_address)
             self._changed.notify_all()
         return AckResponse()
+
+    def _has_no_future(self) -> bool:
+        return self._is_ending and not self._has_begun
 
     def _begin(self, req: RunCommandRequest) -> None:
         if self._has_begun:
@@ -178,6 +183,14 @@ class BasicTaskService(BasicService):
         return safe_shell_exec.execute(
             command, env, stdout, stderr, index, [event], prefix_output_with_timestamp=prefix_output_with_timestamp
         )
+
+    def shutdown(self) -> None:
+        """Take no more requests, and return once those under way are answered: some wait for the command's end."""
+        with self._changed:
+            unread, self._streams = self._streams, {}
+        for stream in unread.values():
+            stream.close()  # nobody can ask for it any more, and the command must not wait for that
+        super().shutdown()
 
     def fn_result(self) -> Any:
         """Return the result that was registered, or None."""

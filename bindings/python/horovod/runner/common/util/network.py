@@ -1,4 +1,4 @@
-"""Small services between the processes of a job: messages are pickled objects, each proved by the job's secret.
+"""Small services between the processes of a job: who proves the job's secret asks, and messages are pickled objects.
 
 Our own launcher uses none of them: they are here for code that builds on Horovod's.
 """
@@ -6,23 +6,18 @@ Our own launcher uses none of them: they are here for code that builds on Horovo
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import hmac
 import socket
-import socketserver
-import struct
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
-import cloudpickle
 import psutil
 
-from horovod.runner.util.threads import execute_function_multithreaded, in_thread
+from horovod.runner.util.door import Door
+from horovod.runner.util.threads import execute_function_multithreaded
+from horovod.runner.util.wire import PROOF_BYTES, Wire, ask_for_proof, prove
 
-_LENGTH = struct.Struct("i")
-_MOST_BYTES = 1 << 28  # a message that says to be longer is none
-_CHUNK = 1 << 20
-_STRANGER_SECONDS = 10.0  # for a message, once it has begun
+_REQUEST_SECONDS = 10.0  # for a piece of a request, of who has proved to know the secret
 
 Addresses = dict[str, list[tuple[str, int]]]  # by interface
 
@@ -55,84 +50,10 @@ class StreamBrokenError(RuntimeError):
     """A stream ended before its end; it is not asked for again."""
 
 
-class Wire:
-    """Writes and reads messages: HMAC-SHA256 of the body (32 bytes), its length (4 bytes, native order), the body.
-
-    Parameters
-    ----------
-    key : bytes
-        The job's secret. Who knows it may have any code run here: bodies are pickles.
-    """
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-
-    def write(self, obj: Any, wfile: BinaryIO) -> None:
-        """Write one message."""
-        body = cloudpickle.dumps(obj)
-        wfile.write(self._digest(body) + _LENGTH.pack(len(body)) + body)
-        wfile.flush()
-
-    def read(self, rfile: BinaryIO) -> Any:
-        """Read one message.
-
-        Raises
-        ------
-        EOFError
-            When there is none, or not all of one.
-        ConnectionError
-            When it was not made with the secret, or says to be longer than 256 MiB. It is not unpickled then.
-        """
-        digest = self._take(rfile, hashlib.sha256().digest_size)
-        (length,) = _LENGTH.unpack(self._take(rfile, _LENGTH.size))
-        if not 0 <= length <= _MOST_BYTES:
-            raise ConnectionError(f"a message says to have {length} bytes; at most {_MOST_BYTES} are taken")
-        body = self._take(rfile, length)
-        if not hmac.compare_digest(digest, self._digest(body)):
-            raise ConnectionError("Security error: digest did not match the message. Both ends need the same secret.")
-        return cloudpickle.loads(body)
-
-    def _digest(self, body: bytes) -> bytes:
-        return hmac.digest(self._key, body, "sha256")
-
-    @staticmethod
-    def _take(rfile: BinaryIO, count: int) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            chunk = rfile.read(min(count - len(data), _CHUNK))
-            if not chunk:
-                raise EOFError(f"the connection ended after {len(data)} of {count} bytes")
-            data += chunk
-        return bytes(data)
-
-
-class _Server(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-    request_queue_size = 128
-    service: BasicService
-
-
-class _Handler(socketserver.StreamRequestHandler):
-    server: _Server
-    timeout = _STRANGER_SECONDS
-
-    def handle(self) -> None:
-        # A stranger, or a peer that is gone, is no reason for words on the user's terminal.
-        with contextlib.suppress(OSError, EOFError):
-            wire = self.server.service._wire
-            request = wire.read(self.rfile)
-            self.connection.settimeout(None)  # it is one of ours, and its answer may take long
-            answer = self.server.service._handle(request, self.client_address)
-            answer, stream = answer if isinstance(answer, tuple) else (answer, None)
-            wire.write(answer, self.wfile)
-            while stream is not None:
-                piece = stream.read()
-                wire.write(piece, self.wfile)
-                stream = None if piece is None else stream
-
-
 class BasicService:
     """Answers requests on a port of this host, each in a thread of its own. Subclasses say what to answer.
+
+    Strangers get no thread and send few bytes: see :class:`horovod.runner.util.door.Door`.
 
     Parameters
     ----------
@@ -144,27 +65,78 @@ class BasicService:
         Interfaces to name in :meth:`addresses`; by default all that are up.
     """
 
+    _outlast: tuple[type, ...] = ()  # requests whose answers go on after a shutdown
+
     def __init__(self, service_name: str, key: bytes, nics: Iterable[str] | None = None) -> None:
         self._service_name = service_name
         self._wire = Wire(key)
         self._nics = set(nics) if nics else None
-        self._server = _Server(("0.0.0.0", 0), _Handler)  # noqa: S104 (who is to come is not known)
-        self._server.service = self
-        self._thread = in_thread(self._server.serve_forever, name=service_name)
+        self._changed = threading.Condition()  # guards what a service knows
+        self._is_ending = False  # no request comes any more
+        self._under_way: set[threading.Thread] = set()
+        address = ("0.0.0.0", 0)  # noqa: S104 (who is to come is not known)
+        self._door = Door(address, lambda: ask_for_proof(key), PROOF_BYTES, service_name, self._admit)
 
     def _handle(self, req: Any, client_address: tuple[str, int]) -> Any:
         """Return the answer to a request; subclasses ask this one for those that they don't know.
 
         Where the answer is an :class:`AckStreamResponse`, it is returned in a pair with a stream, whose ``read()``
-        waits for text, and returns None at its end.
+        waits for text, and returns None at its end. What waits here for a change of the service must also look for
+        ``_is_ending``.
         """
         if isinstance(req, PingRequest):
             return PingResponse(self._service_name, client_address[0])
         raise NotImplementedError(f"{self._service_name} has no answer to {type(req).__name__}")
 
+    def _admit(self, connection: socket.socket, client_address: tuple[str, int]) -> None:
+        thread = threading.Thread(
+            target=self._serve, args=(connection, client_address), name=f"{self._service_name}: request", daemon=True
+        )
+        with self._changed:
+            self._under_way.add(thread)
+        try:
+            thread.start()
+        except RuntimeError:
+            self._is_through(thread)
+            raise
+
+    def _is_through(self, thread: threading.Thread) -> None:
+        with self._changed:
+            self._under_way.discard(thread)
+            self._changed.notify_all()
+
+    def _serve(self, connection: socket.socket, client_address: tuple[str, int]) -> None:
+        try:
+            # A peer that is gone is no reason for words on the user's terminal.
+            with contextlib.suppress(OSError, EOFError), connection, connection.makefile("rwb") as wires:
+                connection.settimeout(_REQUEST_SECONDS)
+                request = self._wire.read(wires)
+                connection.settimeout(None)  # its answer may take long
+                if isinstance(request, self._outlast):
+                    self._is_through(threading.current_thread())
+                answer = self._handle(request, client_address)
+                answer, stream = answer if isinstance(answer, tuple) else (answer, None)
+                self._wire.write(answer, wires)
+                if stream is not None:
+                    self._hand_out(stream, wires)
+        finally:
+            self._is_through(threading.current_thread())
+
+    def _hand_out(self, stream: Any, wires: BinaryIO) -> None:
+        """Write a stream's pieces. They are read to the end, heard or not: who writes them waits for that."""
+        is_heard = True
+        piece, is_heard = "", True
+        while piece is not None:
+            piece = stream.read()
+            try:
+                if is_heard:
+                    self._wire.write(piece, wires)
+            except OSError:
+                is_heard = False
+
     def get_port(self) -> int:
         """Return the port."""
-        return int(self._server.server_address[1])
+        return self._door.port
 
     def addresses(self) -> Addresses:
         """Return where the service is, by interface."""
@@ -177,9 +149,12 @@ class BasicService:
         return {nic: places for nic, places in found.items() if places}
 
     def shutdown(self) -> None:
-        """Take no more requests."""
-        self._server.shutdown()
-        self._server.server_close()
+        """Take no more requests, and return once those under way are answered."""
+        self._door.close()
+        with self._changed:
+            self._is_ending = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._under_way - {threading.current_thread()})
 
 
 class BasicClient:
@@ -220,7 +195,7 @@ class BasicClient:
     ) -> None:
         del verbose
         self._service_name = service_name
-        self._wire = Wire(key)
+        self._key, self._wire = key, Wire(key)
         self._match_intf, self._probe_timeout, self._attempts = match_intf, probe_timeout, attempts
         self._addresses = self._probe(addresses)
         if not self._addresses:
@@ -254,8 +229,8 @@ class BasicClient:
 
     def _ask(self, place: tuple[str, int], req: Any, connect_timeout: float | None, stream: Any = None) -> Any:
         with socket.create_connection(place, connect_timeout) as connection:
-            if not isinstance(req, PingRequest):
-                connection.settimeout(None)
+            prove(connection, self._key, connect_timeout)
+            connection.settimeout(connect_timeout if isinstance(req, PingRequest) else None)
             with connection.makefile("rwb") as wires:
                 self._wire.write(req, wires)
                 answer = self._wire.read(wires)
