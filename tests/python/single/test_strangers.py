@@ -50,6 +50,13 @@ def serving(kind: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, C
         service.shutdown()
 
 
+def wait_until(holds: Callable[[], bool]) -> None:
+    limit = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
 def is_hung_up_on(stranger: socket.socket) -> bool:
     stranger.settimeout(SECONDS)
     try:
@@ -73,7 +80,7 @@ def test_strangers_get_no_thread_and_no_memory(kind: str, monkeypatch: pytest.Mo
         for _ in range(200):
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
         ask()
-        assert threading.active_count() <= threads + 1, "the last one's may be about to end"
+        wait_until(lambda: threading.active_count() <= threads)  # those of the answers end
 
 
 def test_the_oldest_stranger_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,13 +188,6 @@ def later(target: Callable[..., object], *args: object) -> tuple[threading.Threa
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     return thread, told
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    limit = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
 
 
 def test_a_service_ends_after_its_last_answer(tmp_path: Path) -> None:

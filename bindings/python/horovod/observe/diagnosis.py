@@ -13,15 +13,28 @@ _LONG_S = 1.0
 
 def ranks_in_words(ranks: Iterable[int]) -> str:
     """Return ``rank 3``, ``ranks 0 to 3 and 7``."""
-    runs: list[list[int]] = []
+    runs: list[tuple[int, int]] = []
     for rank in sorted(set(ranks)):
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], rank)
         else:
-            runs.append([rank])
-    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
+            runs.append((rank, rank))
+    return _runs_in_words(runs)
+
+
+def _runs_in_words(runs: Sequence[tuple[int, int]]) -> str:
+    """Return the same of ranks from the first to the last of each pair."""
+    words = []
+    for first, last in runs:
+        words += [f"{first} to {last}"] if last > first + 1 else [" and ".join(map(str, sorted({first, last})))]
     text = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
-    return f"rank{'s' if sum(map(len, runs)) > 1 else ''} {text}"
+    return f"rank{'s' if sum(last - first + 1 for first, last in runs) > 1 else ''} {text}"
+
+
+def _absent(known: Iterable[int], size: int) -> list[tuple[int, int]]:
+    """Return the runs of ranks below a size, however large, that are not known."""
+    bounds = [-1, *sorted(rank for rank in set(known) if rank < size), size]
+    return [(before + 1, after - 1) for before, after in zip(bounds, bounds[1:]) if after > before + 1]
 
 
 def bytes_in_words(count: float) -> str:
@@ -147,12 +160,12 @@ def diagnose(ranks: Sequence[Rank]) -> list[str]:
     if cause:
         told.append(f"The job ended: {cause}")
     limit = 0.0 if cause else _LONG_S
-    keys = {each.key for rank in ranks for each in rank.operations if each.waits}
+    keys = {key for rank in ranks for key, each in rank.by_key.items() if each.waits}
     waits = [wait for wait in (_Wait(ranks, key) for key in keys) if wait.missing and wait.seconds >= limit]
     running = {
         each.key: each.agreed
         for rank in ranks
-        for each in rank.operations
+        for each in rank.by_key.values()
         if each.runs and rank.seconds_since(each.agreed) >= limit
     }
     if waits:
@@ -170,7 +183,7 @@ def diagnose(ranks: Sequence[Rank]) -> list[str]:
                 if ended
                 else "No operation has ended yet, and none waits."
             )
-    absent = set(range(ranks[0].size)) - {rank.rank for rank in ranks}
+    absent = _absent((rank.rank for rank in ranks), ranks[0].size)
     if absent:
-        told.append(f"Nothing is known here of {ranks_in_words(absent)}, on other hosts.")
+        told.append(f"Nothing is known here of {_runs_in_words(absent)}, on other hosts.")
     return told

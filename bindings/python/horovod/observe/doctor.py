@@ -9,11 +9,29 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from horovod.common import model
+from horovod.common.model import of
 from horovod.observe import flight
 from horovod.observe.diagnosis import describe, diagnose
 from horovod.observe.others import Others, add_others
+
+
+@dataclass
+class _Frame:
+    filename: str = of(model.text())
+    line: int = of(model.whole())
+
+
+@dataclass
+class _Thread:
+    frames: list[_Frame] = of(model.listed(model.modelled(_Frame), 1 << 16))
+    thread_name: str | None = of(model.optional(model.text()), default=None)
+
+
+_THREADS = model.listed(model.modelled(_Thread), 1 << 16)  # as py-spy prints them
 
 
 def _line_of(pid: int) -> str:
@@ -24,15 +42,14 @@ def _line_of(pid: int) -> str:
     command = [spy, "dump", "--json", "--nonblocking", "--pid", str(pid)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
-        threads = json.loads(done.stdout)
+        threads: list[_Thread] = _THREADS.take(model.parse(done.stdout))
     except (OSError, subprocess.SubprocessError, ValueError):
         return ""
-    main = next((each for each in threads if each.get("thread_name") == "MainThread"), threads[0] if threads else {})
+    main = next((each for each in threads if each.thread_name == "MainThread"), threads[0] if threads else _Thread([]))
     ours = f"{os.sep}horovod{os.sep}"
-    for frame in main.get("frames", ()):
-        file = frame.get("filename", "")
-        if "site-packages" not in file and ours not in file and "<" not in file:
-            return f"{file}:{frame.get('line')}"
+    for frame in main.frames:
+        if "site-packages" not in frame.filename and ours not in frame.filename and "<" not in frame.filename:
+            return f"{frame.filename}:{frame.line}"
     return ""
 
 

@@ -18,6 +18,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from horovod.common.model import (
+    MOST_TIME,
+    Fault,
+    check_fields,
+    listed,
+    modelled,
+    of,
+    parse,
+    read_text,
+    text,
+    whole,
+)  # fmt: skip
+
 # Numbers never change; see roda/abi/types.h.
 COLLECTIVES = (
     "allreduce", "allgather", "broadcast", "join", "adasum", "alltoall", "barrier", "reducescatter", "reduce",
@@ -36,6 +49,8 @@ _TELL_JOBS_APART = (
 )  # fmt: skip
 HOST_CHARACTERS = 63  # of a host's name, in a recorder
 _IS_DUMPED = 28  # in the header of a host's first rank: whether the host's dump is written
+_MOST_BYTES = 1 << 29  # of a dump
+_TRIES = 1000
 _LINE_NUMBER = 208  # in every header: another number is another line; odd while that is written
 _ENTRY = struct.Struct("=QqqqqQiiiiBBBB60s")
 
@@ -44,23 +59,27 @@ class NoRecordError(Exception):
     """There is nothing to read; the text says why."""
 
 
+_MOST_32 = 2**31 - 1
+_TIME = whole(-MOST_TIME - 1, MOST_TIME)
+
+
 @dataclass
 class Operation:
     """One operation of a rank. Times in ns of the host's clock; 0: not yet."""
 
-    number: int
-    name: str
-    collective: str
-    dtype: str
-    set: int
-    bytes: int
-    submitted: int
-    agreed: int
-    launched: int
-    ended: int
-    code: int
-    missing_rank: int
-    missing_count: int
+    number: int = of(whole(1))
+    name: str = of(text())
+    collective: str = of(text(64))
+    dtype: str = of(text(64))
+    set: int = of(whole(-_MOST_32 - 1, _MOST_32))
+    bytes: int = of(whole())
+    submitted: int = of(_TIME)
+    agreed: int = of(_TIME)
+    launched: int = of(_TIME)
+    ended: int = of(_TIME)
+    code: int = of(whole(-_MOST_32 - 1, _MOST_32))
+    missing_rank: int = of(whole(-1, _MOST_32))
+    missing_count: int = of(whole(0, _MOST_32))
 
     @property
     def key(self) -> tuple[int, str]:
@@ -82,25 +101,27 @@ class Operation:
 class Rank:
     """What one rank recorded."""
 
-    rank: int
-    size: int
-    pid: int
-    generation: int
-    host: str
-    transports: str
-    wall_offset: int
-    started: int
-    last: int
-    ended: int
-    ended_bytes: int
-    operations: list[Operation]
-    taken: int = 0
-    process: str = ""  # "running", "stopped" or "gone", where that is known
-    cause: str = ""  # what ended the job
-    where: str = ""  # the line of the program at which it waits, or by py-spy is
+    rank: int = of(whole(0, _MOST_32))
+    size: int = of(whole(1, _MOST_32))
+    pid: int = of(whole(1, _MOST_32))
+    generation: int = of(whole())
+    host: str = of(text(255))
+    transports: str = of(text(255))
+    wall_offset: int = of(_TIME)
+    started: int = of(_TIME)
+    last: int = of(whole())
+    ended: int = of(whole())
+    ended_bytes: int = of(whole())
+    operations: list[Operation] = of(listed(modelled(Operation), 1 << 20))
+    taken: int = of(_TIME, default=0)
+    process: str = of(text(255), default="")  # "running", "stopped" or "gone", where that is known
+    cause: str = of(text(), default="")  # what ended the job
+    where: str = of(text(), default="")  # the line of the program at which it waits, or by py-spy is
     by_key: dict[tuple[int, str], Operation] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        if self.rank >= self.size:
+            raise Fault(f"is {self.rank}", f"less than the size, which is {self.size}").below(".rank")
         self.operations.sort(key=lambda each: each.number)
         self.by_key = {each.key: each for each in self.operations}  # the latest of each name
 
@@ -133,28 +154,43 @@ def _operation(data: bytes) -> Operation | None:
     number, *times, size, group, code, missing, count, collective, dtype, length, cut, name = _ENTRY.unpack(data)
     if number == 0:
         return None
-    text = name[:length].decode(errors="replace")
-    return Operation(
-        number, f"…{text}" if cut else text, _name_in(COLLECTIVES, collective), _name_in(DTYPES, dtype), group, size,
+    end = name[:length].decode(errors="replace")
+    operation = Operation(
+        number, f"…{end}" if cut else end, _name_in(COLLECTIVES, collective), _name_in(DTYPES, dtype), group, size,
         *times, code, missing, count,
     )  # fmt: skip
+    try:
+        check_fields(operation)
+    except Fault:  # it is written right now
+        return None
+    return operation
 
 
 def _rank(room: bytes) -> Rank | None:
     if room[:8] != b"rodaflt2":
         return None
+    if len(room) < _HEADER.size:
+        raise NoRecordError(f"the memory of a rank has {len(room)} bytes; expected: at least {_HEADER.size}")
     (
         _, entries, size_of_entry, rank, size, pid, _, generation, wall, started, last, ended, sent, host, transports,
         line_number, line,
     ) = _HEADER.unpack_from(room)  # fmt: skip
     if size_of_entry != _ENTRY.size:
         raise NoRecordError("the processes run another version of Roda than this tool is from")
+    if _HEADER.size + entries * size_of_entry > len(room):
+        raise NoRecordError(f"the memory of rank {rank} says to have {entries} entries; it has no room for them")
     begins = range(_HEADER.size, _HEADER.size + entries * size_of_entry, size_of_entry)
     operations = [each for begin in begins if (each := _operation(room[begin : begin + size_of_entry])) is not None]
-    return Rank(
-        rank, size, pid, generation, _text(host), _text(transports), wall, started, last, ended, sent, operations,
-        time.clock_gettime_ns(time.CLOCK_MONOTONIC), _state_of(pid), where="" if line_number % 2 else _text(line),
-    )  # fmt: skip
+    try:
+        told = Rank(
+            rank, size, pid, generation, _text(host), _text(transports), wall, started, last, ended, sent, operations,
+            time.clock_gettime_ns(time.CLOCK_MONOTONIC), where="" if line_number % 2 else _text(line),
+        )  # fmt: skip
+        check_fields(told)
+    except Fault as fault:
+        raise NoRecordError(f"the memory of a rank is none of a flight recorder: {fault}") from None
+    told.process = _state_of(pid)
+    return told
 
 
 def _segments(pid: int) -> Iterator[Path]:
@@ -173,10 +209,15 @@ class _LiveHost:
     def __init__(self, segment: Path) -> None:
         self._segment = segment
         with segment.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < _ROOMS.size:
+                raise NoRecordError("the process is about to begin or to end")
             self._memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         tag, self._begin, self._room, self._count, names, length = _ROOMS.unpack_from(self._memory)
         if tag != b"rodaroom":
             raise NoRecordError("the process runs another version of Roda than this tool is from")
+        most = len(self._memory)
+        if self._room < _HEADER.size or self._begin + self._room * self._count > most or names + length > most:
+            raise NoRecordError("the memory that the process shares with its ranks is not laid out as theirs is")
         self.names = self._memory[names : names + length].decode(errors="replace").split()
 
     def claim(self) -> bool:
@@ -196,10 +237,11 @@ class _LiveHost:
 
     def _copy(self, begin: int) -> bytes:
         at = slice(begin + _LINE_NUMBER, begin + _LINE_NUMBER + 8)
-        while True:
+        for _ in range(_TRIES):
             number, room = self._memory[at], self._memory[begin : begin + self._room]
             if self._memory[at] == number:  # else the line changed meanwhile
-                return room
+                break
+        return room
 
 
 class LiveJob:
@@ -314,7 +356,8 @@ def as_dict(ranks: Iterable[Rank]) -> dict[str, object]:
 
 def write_dump(ranks: Sequence[Rank], folder: Path) -> None:
     """Write what a host's ranks have recorded into a folder, under the name that the engine gives it."""
-    path = folder / f"roda-flight.{ranks[0].host}.{ranks[0].pid}.{ranks[0].generation}.json"
+    host = ranks[0].host.replace("/", "_")  # as the memory of somebody else's processes may say
+    path = folder / f"roda-flight.{host}.{ranks[0].pid}.{ranks[0].generation}.json"
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
         json.dump(as_dict(ranks), file)
 
@@ -327,26 +370,39 @@ def save(pid: int, folder: str) -> None:
         print(f"The flight recorder: {error}", file=sys.stderr)
 
 
+@dataclass
+class _Dump:
+    ranks: list[Rank] = of(listed(modelled(Rank), 1 << 20))
+    taken: int = of(_TIME)
+    cause: str = of(text(), default="")
+
+
+@dataclass
+class _Version:
+    roda_flight: int = of(whole())
+
+
+_VERSION, _DUMP = modelled(_Version), modelled(_Dump)
+
+
 def ranks_of(dump: str) -> list[Rank]:
     """Return the ranks of a dump's text.
 
     Raises
     ------
     NoRecordError
-        It is none.
+        It is none; the text says which field is wrong.
     """
     try:
-        told = json.loads(dump)
-        if told["roda_flight"] != 1:
+        told = parse(dump)
+        if _VERSION.take(told).roda_flight != 1:
             raise NoRecordError("it is of another version of Roda than this tool is from")
-        common = {"taken": told["taken"], "cause": told.get("cause", "")}
-        ranks = []
-        for fields in told["ranks"]:
-            fields["operations"] = [Operation(**each) for each in fields["operations"]]
-            ranks.append(Rank(**{**common, **fields}))
-    except (ValueError, KeyError, TypeError) as error:
+        read: _Dump = _DUMP.take(told)
+    except Fault as error:
         raise NoRecordError(f"it is no dump of a flight recorder: {error}") from error
-    return ranks
+    for rank in read.ranks:  # the engine's dumps have these once
+        rank.taken, rank.cause = rank.taken or read.taken, rank.cause or read.cause
+    return read.ranks
 
 
 def read_files(path: Path) -> list[Rank]:
@@ -361,8 +417,8 @@ def read_files(path: Path) -> list[Rank]:
     ranks: dict[tuple[int, int], Rank] = {}
     for file in files:
         try:
-            ranks.update({(rank.generation, rank.rank): rank for rank in ranks_of(file.read_text())})
-        except (OSError, NoRecordError) as error:
+            ranks.update({(rank.generation, rank.rank): rank for rank in ranks_of(read_text(file, _MOST_BYTES))})
+        except (OSError, NoRecordError, Fault) as error:
             raise NoRecordError(f"{file} can't be read: {error}") from error
     if not ranks:
         raise NoRecordError(f"{path} has no dumps (roda-flight.*.json)")

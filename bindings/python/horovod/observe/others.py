@@ -16,11 +16,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
+from horovod.common.model import printable
 from horovod.observe import flight
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.options import add_ssh
 from horovod.runner.util.remote import remote_arguments
 
+_MOST_OF_ERRORS = 1 << 16
+_MOST_CHARACTERS = 1 << 28  # of a line; a longer one is cut, and none of JSON then
 _PATIENCE_SECONDS = 20.0  # for what a host says first, and next
 # What a host may be called: the names stand in the memory of processes that may be somebody else's.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
@@ -55,7 +58,7 @@ class _Child(Generic[Answer]):
         threading.Thread(target=self._read, name="roda-other-host", daemon=True).start()
 
     def _read(self) -> None:
-        for line in self._process.stdout:  # type: ignore[union-attr]
+        for line in iter(lambda: self._process.stdout.readline(_MOST_CHARACTERS), ""):  # type: ignore[union-attr]
             if not line.startswith("{"):  # what a shell greets with
                 continue
             try:
@@ -67,7 +70,7 @@ class _Child(Generic[Answer]):
         status = self._process.wait()
         with self._errors as errors:
             errors.seek(0)
-            lines = errors.read().strip().splitlines()
+            lines = printable(errors.read(_MOST_OF_ERRORS)).strip().splitlines()
         if status != 0 or self.answer is None:
             self.why = lines[-1] if lines else f"the remote shell ended with status {status}"
         self.has_ended = True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from horovod.observe.diagnosis import bytes_in_words
-from horovod.observe.timeline import PACKS, UNPACKS, RankTimeline, Use
+from horovod.observe.timeline import PACKS, UNPACKS, NoTimelineError, RankTimeline, Use
 
 Interval = tuple[float, float]
 
@@ -40,18 +40,19 @@ def length(intervals: Iterable[Interval]) -> float:
     return sum(end - begin for begin, end in intervals)
 
 
-def within(intervals: Iterable[Interval], window: Interval) -> list[Interval]:
-    """Return what of them lies in a window."""
-    cut = ((max(begin, window[0]), min(end, window[1])) for begin, end in intervals)
+def within(intervals: Sequence[Interval], window: Interval) -> list[Interval]:
+    """Return what of a :func:`union` lies in a window."""
+    first = max(bisect_right(intervals, (window[0], math.inf)) - 1, 0)
+    last = bisect_left(intervals, (window[1], -math.inf), first)
+    cut = ((max(begin, window[0]), min(end, window[1])) for begin, end in intervals[first:last])
     return [each for each in cut if each[1] > each[0]]
 
 
 def _minus(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
+    """Return what of a :func:`union` lies in none of another one."""
     rest: list[Interval] = []
     for begin, end in intervals:
-        for taken in others:
-            if taken[1] <= begin or taken[0] >= end:
-                continue
+        for taken in within(others, (begin, end)):
             if taken[0] > begin:
                 rest.append((begin, taken[0]))
             begin = taken[1]
@@ -143,7 +144,7 @@ def _phases_of(timeline: RankTimeline, use: Use) -> Iterable[tuple[str, Interval
     yield WAIT, (own, last)
     yield NEGOTIATE, (max(own, last), use.agreed)
     yield QUEUE, (use.agreed, use.started)
-    if "launch" in use.args and "bytes" not in use.args:
+    if use.args.launch is not None and use.args.bytes is None:
         return  # it travels with another, of which the rest is told
     calls = [part for part in use.parts if part.what not in (PACKS, UNPACKS)]
     for part in use.parts:
@@ -198,10 +199,10 @@ def _held_up(timelines: Sequence[RankTimeline], windows: Sequence[Interval]) -> 
 
 
 def _launches(timeline: RankTimeline) -> list[Launch]:
-    told = [use for use in timeline.uses if "bytes" in use.args]
     return [
-        Launch(int(use.args["bytes"]), int(use.args["tensors"]), str(use.args["plan"]), use.started, use.ended)
-        for use in told
+        Launch(use.args.bytes, use.args.tensors, use.args.plan, use.started, use.ended)
+        for use in timeline.uses
+        if use.args.bytes is not None
     ]
 
 
@@ -291,6 +292,8 @@ def analyse(timelines: Sequence[RankTimeline], measured: Mapping[int, float] | N
         What the machine can do: gigabytes a second by bytes.
     """
     windows = step_windows(timelines[0])
+    if not windows:
+        raise NoTimelineError(f"the timeline of rank {timelines[0].rank} has no step: all that it tells took no time")
     order: list[str] = []
     steps = {timeline.rank: _rank_steps(timeline, windows, order) for timeline in timelines}
     launches = _launches(timelines[0])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from horovod.common.model import Fault, listed, modelled, number, of, parse, read_text, shown, text, whole
 
 PACKS = "MEMCPY_IN_FUSION_BUFFER"
 UNPACKS = "MEMCPY_OUT_FUSION_BUFFER"
@@ -16,6 +18,28 @@ SLICE = "SLICE"  # of a plan that has one stage, of which the activity tells as 
 
 class NoTimelineError(Exception):
     """A file can't be made use of; the text says why."""
+
+
+_TIME = number()
+_MOST_BYTES = 1 << 29  # of a file
+
+
+@dataclass(frozen=True)
+class About:
+    """What an event tells of the file, of a tensor, or of a launch."""
+
+    name: str | None = of(text(), default=None)
+    start_time_since_epoch_in_micros: float | None = of(_TIME, default=None)
+    rank: int = of(whole(0, 2**31 - 1), default=0)
+    host: str = of(text(255), default="")
+    launch: int | None = of(whole(), default=None)
+    set: int = of(whole(0, 2**31 - 1), default=0)
+    plan: str = of(text(), default="")
+    tensors: int = of(whole(), default=0)
+    bytes: int | None = of(whole(), default=None)
+
+
+_NOTHING = About()
 
 
 @dataclass
@@ -38,12 +62,16 @@ class Use:
     started: float = float("nan")
     ended: float = float("nan")
     activity: str = ""
-    args: dict[str, object] = field(default_factory=dict)
+    args: About = _NOTHING
     parts: list[Part] = field(default_factory=list)
 
     def times(self) -> Iterable[float]:
         """Return all of them but those of the parts."""
         return (*self.announced.values(), self.agreed, self.started, self.ended)
+
+    def is_whole(self) -> bool:
+        """Tell whether the file has all of it, not from its middle on."""
+        return all(math.isfinite(at) for at in (self.agreed, self.started, self.ended))
 
     def shift(self, offset: float) -> None:
         """Go by another clock."""
@@ -66,30 +94,48 @@ class RankTimeline:
         return use.announced.get(self.rank, use.agreed)
 
 
-def _uses_of(events: list[dict[str, object]]) -> Iterable[Use]:
+@dataclass
+class _Event:
+    """One of the file; most of them tell of the tensor that is called as the process with their pid is."""
+
+    ph: str = of(text(8))
+    pid: int | None = of(whole(), default=None)
+    name: str = of(text(), default="")
+    args: About = of(modelled(About), default=_NOTHING)
+    ts: float = of(_TIME, default=0.0)
+    dur: float = of(number(0), default=0.0)
+    tid: int | None = of(whole(0, 1 << 20), default=None)
+
+
+_EVENTS = listed(modelled(_Event), 1 << 28)
+
+
+def _uses_of(events: list[_Event]) -> Iterable[Use]:
     names = {
-        event["pid"]: event["args"]["name"]
+        event.pid: event.args.name
         for event in events
-        if event.get("name") == "process_name" and "name" in event["args"]
+        if event.name == "process_name" and event.pid is not None and event.args.name is not None
     }
-    of_tensor: dict[object, list[dict[str, object]]] = defaultdict(list)
-    for event in events:
-        if event.get("pid") in names and event.get("ph") in ("B", "E", "X"):
-            of_tensor[event["pid"]].append(event)
+    of_tensor: dict[int, list[tuple[int, _Event]]] = defaultdict(list)
+    for index, event in enumerate(events):
+        if event.pid in names and event.ph in ("B", "E", "X"):
+            of_tensor[event.pid].append((index, event))
     for pid, own in of_tensor.items():
         yield from _uses_of_tensor(names[pid], own)
 
 
-def _uses_of_tensor(name: str, events: Iterable[dict[str, object]]) -> Iterable[Use]:
+def _uses_of_tensor(name: str, events: Iterable[tuple[int, _Event]]) -> Iterable[Use]:
     # Other ranks may announce it again before it has ended here.
     announced, running, depth = Use(name), Use(name), 0
-    for event in events:
-        kind, at, what = event["ph"], float(event["ts"]), str(event.get("name", ""))
+    for index, event in events:
+        kind, at, what = event.ph, event.ts, event.name
         if kind == "X" and what == SLICE:
             continue
-        if kind == "X" and "tid" in event:
-            running.parts.append(Part(what, int(event["tid"]), at, at + float(event["dur"])))
+        if kind == "X" and event.tid is not None:
+            running.parts.append(Part(what, event.tid, at, at + event.dur))
         elif kind == "X":
+            if not (what.isascii() and what.isdigit() and len(what) < 10):
+                raise Fault(f"is {shown(what)}", "the number of a rank").below(f"[{index}].name")
             announced.announced.setdefault(int(what), at)
         elif what.startswith("NEGOTIATE_"):
             if kind == "B":
@@ -100,12 +146,13 @@ def _uses_of_tensor(name: str, events: Iterable[dict[str, object]]) -> Iterable[
             if depth == 1:
                 running, announced = announced, Use(name)
             elif what != "QUEUE":
-                running.started, running.activity, running.args = at, what, event.get("args", {})
-        else:
+                running.started, running.activity, running.args = at, what, event.args
+        elif depth:  # else it began before the file
             depth -= 1
             if depth == 0:
                 running.ended = at
-                yield running
+                if running.is_whole():
+                    yield running
 
 
 def read(path: Path) -> RankTimeline:
@@ -114,20 +161,21 @@ def read(path: Path) -> RankTimeline:
     Raises
     ------
     NoTimelineError
-        It is none, or has no operation in it.
+        It is none, or has no operation in it; the text says which field is wrong.
     """
     try:
-        events = json.loads(path.read_text())
-        about = next(event["args"] for event in events if "start_time_since_epoch_in_micros" in event.get("args", ()))
-        epoch = float(about["start_time_since_epoch_in_micros"])
+        events: list[_Event] = _EVENTS.take(parse(read_text(path, _MOST_BYTES)))
+        about = next((event.args for event in events if event.args.start_time_since_epoch_in_micros is not None), None)
+        if about is None:
+            raise Fault("has no event that tells start_time_since_epoch_in_micros")
         uses = list(_uses_of(events))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+    except (OSError, Fault) as error:
         raise NoTimelineError(f"{path} is no timeline: {error}") from error
     if not uses:
         raise NoTimelineError(f"{path} has no operation that ended")
     for use in uses:
-        use.shift(epoch)
-    timeline = RankTimeline(int(about.get("rank", 0)), str(about.get("host", "")), uses)
+        use.shift(about.start_time_since_epoch_in_micros or 0.0)
+    timeline = RankTimeline(about.rank, about.host, uses)
     uses.sort(key=timeline.own)
     return timeline
 
@@ -135,7 +183,7 @@ def read(path: Path) -> RankTimeline:
 def _by_occurrence(timeline: RankTimeline) -> dict[tuple[str, object], Use]:
     """Return the uses by what is equal on all ranks: the name, and the number of the launch in its process set."""
     return {
-        (use.name, (use.args.get("set"), use.args.get("launch"))): use for use in timeline.uses if "launch" in use.args
+        (use.name, (use.args.set, use.args.launch)): use for use in timeline.uses if use.args.launch is not None
     }
 
 

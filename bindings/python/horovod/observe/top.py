@@ -12,9 +12,11 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from horovod.common import model
+from horovod.common.model import of
 from horovod.observe import flight
 from horovod.observe.diagnosis import bytes_in_words, diagnose, in_brief
 from horovod.observe.others import Others, add_others
@@ -24,17 +26,28 @@ from horovod.runner.util.door import Door
 _OF_STEPS_NS = 60 * 10**9  # steps are counted over a minute at most
 
 
+_RATE = model.number()
+
+
 @dataclass
 class Rates:
     """What one rank did between two looks."""
 
-    rank: flight.Rank
-    operations: float  # a second
-    bytes: float  # a second
-    steps: float | None  # a second; None: no name came twice
-    waits: float  # share of the time in which something waits for other ranks
-    runs: float  # share of the time in which data move
-    oldest_wait: float  # seconds
+    operations: float = of(_RATE)  # a second
+    bytes: float = of(_RATE)  # a second
+    steps: float | None = of(model.optional(_RATE))  # a second; None: no name came twice
+    waits: float = of(_RATE)  # share of the time in which something waits for other ranks
+    runs: float = of(_RATE)  # share of the time in which data move
+    oldest_wait: float = of(_RATE)  # seconds
+    rank: flight.Rank = None  # type: ignore[assignment] (told apart from the rest)
+
+
+@dataclass
+class _Line:
+    rates: list[Rates] = of(model.listed(model.modelled(Rates), 1 << 20))
+
+
+_LINE = model.modelled(_Line)
 
 
 def _steps(rank: flight.Rank) -> float | None:
@@ -84,9 +97,10 @@ def rates_of(line: str) -> list[Rates]:
     """
     ranks = flight.ranks_of(line)
     try:
-        return [Rates(rank=rank, **numbers) for rank, numbers in zip(ranks, json.loads(line)["rates"])]
-    except (KeyError, TypeError) as error:
+        told: list[Rates] = _LINE.take(model.parse(line)).rates
+    except model.Fault as error:
         raise flight.NoRecordError(f"its ranks have no rates: {error}") from error
+    return [replace(rates, rank=rank) for rates, rank in zip(told, ranks)]
 
 
 def table(told: Sequence[Rates], unknown: Mapping[str, str]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from horovod.common import model
+from horovod.common.model import of
 from horovod.observe import page, steps, timeline
 
 
@@ -25,15 +27,34 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@dataclass
+class _Measured:
+    """A line of ``roda-perf --json``."""
+
+    collective: str = of(model.text())
+    bytes: int = of(model.whole())
+    algbw_GBps: float = of(model.number(0))  # noqa: N815 (as it is printed)
+
+
+_MEASURED = model.modelled(_Measured)
+_MOST_BYTES = 1 << 26
+
+
 def _read_measured(path: Path | None) -> dict[int, float]:
     """Return gigabytes a second by bytes, from what ``roda-perf --json`` prints."""
     if path is None:
         return {}
+    told = []
     try:
-        told = [json.loads(line) for line in path.read_text().splitlines() if line]
-        return {each["bytes"]: each["algbw_GBps"] for each in told if each["collective"] == "allreduce"}
-    except (ValueError, KeyError, TypeError) as error:
+        for number, line in enumerate(model.read_text(path, _MOST_BYTES).splitlines(), 1):
+            if line:
+                try:
+                    told.append(_MEASURED.take(model.parse(line)))
+                except model.Fault as fault:
+                    raise fault.below(f"line {number} ") from None
+    except model.Fault as error:
         raise timeline.NoTimelineError(f"{path} is not what roda-perf --json prints: {error}") from error
+    return {each.bytes: each.algbw_GBps for each in told if each.collective == "allreduce" and each.bytes}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         timelines = sorted(map(timeline.read, options.timelines), key=lambda each: each.rank)
         offsets = timeline.align(timelines)
         report = steps.analyse(timelines, _read_measured(options.perf))
-        options.output.write_text(page.render(report))
+        options.output.write_text(page.render(report), encoding="utf-8")
     except (timeline.NoTimelineError, OSError) as error:
         print(f"roda-trace: {error}", file=sys.stderr)
         return 1
