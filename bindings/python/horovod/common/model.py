@@ -76,9 +76,7 @@ def _leaf(expected: str, fits: Callable[[Any], bool], become: Callable[[Any], An
 
 def whole(least: int = 0, most: int = MOST_64) -> Check:
     """A whole number within bounds."""
-    return _leaf(
-        f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most
-    )
+    return _leaf(f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most)
 
 
 def number(least: float = -1e18, most: float = 1e18) -> Check:
@@ -132,6 +130,23 @@ def listed(check: Check, most: int) -> Check:
         return taken
 
     return Check(expected, take)
+
+
+def mapped(check: Check) -> Check:
+    """An object of any fields, each one of them."""
+
+    def take(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise Fault(f"is {shown(value)}", "an object")
+        taken, name = {}, ""
+        try:
+            for name, given in value.items():
+                taken[name] = check.take(given)
+        except Fault as fault:
+            raise fault.below(f".{printable(name)}") from None
+        return taken
+
+    return Check("an object", take)
 
 
 def of(check: Check, **more: Any) -> Any:

@@ -120,7 +120,7 @@ class Rank:
     by_key: dict[tuple[int, str], Operation] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if self.rank >= self.size:
+        if self.rank >= self.size > 0:
             raise Fault(f"is {self.rank}", f"less than the size, which is {self.size}").below(".rank")
         self.operations.sort(key=lambda each: each.number)
         self.by_key = {each.key: each for each in self.operations}  # the latest of each name

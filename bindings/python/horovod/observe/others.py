@@ -72,7 +72,7 @@ class _Child(Generic[Answer]):
             errors.seek(0)
             lines = printable(errors.read(_MOST_OF_ERRORS)).strip().splitlines()
         if status != 0 or self.answer is None:
-            self.why = lines[-1] if lines else f"the remote shell ended with status {status}"
+            self.why = lines[-1] if lines else self.why or f"the remote shell ended with status {status}"
         self.has_ended = True
         self.told.set()
 

@@ -182,9 +182,7 @@ def read(path: Path) -> RankTimeline:
 
 def _by_occurrence(timeline: RankTimeline) -> dict[tuple[str, object], Use]:
     """Return the uses by what is equal on all ranks: the name, and the number of the launch in its process set."""
-    return {
-        (use.name, (use.args.set, use.args.launch)): use for use in timeline.uses if use.args.launch is not None
-    }
+    return {(use.name, (use.args.set, use.args.launch)): use for use in timeline.uses if use.args.launch is not None}
 
 
 def align(timelines: Sequence[RankTimeline]) -> dict[int, float]:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shlex
 import shutil
-import struct
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -14,10 +13,9 @@ from typing import Any
 
 from horovod.runner.boot import agent_text, boot_command
 from horovod.runner.common.util.settings import Settings
+from horovod.runner.frames import take_frame
 from horovod.runner.reach import Reach
 from horovod.runner.util.remote import remote_arguments
-
-_HEADER = struct.Struct(">cII")
 
 
 @dataclass
@@ -50,15 +48,10 @@ class Connection:
                 data = data[os.write(self.process.stdin.fileno(), data) :]  # type: ignore[union-attr]
 
     def frames(self, data: bytes) -> Any:
-        """Yield the frames that `data` completes."""
+        """Yield the frames that `data` completes; FrameError at what is none."""
         self.buffer += data
-        while len(self.buffer) >= _HEADER.size:
-            kind, rank, length = _HEADER.unpack_from(self.buffer)
-            if len(self.buffer) < _HEADER.size + length:
-                return
-            payload = bytes(self.buffer[_HEADER.size : _HEADER.size + length])
-            del self.buffer[: _HEADER.size + length]
-            yield kind, rank, payload
+        while (frame := take_frame(self.buffer, self.host.hostname)) is not None:
+            yield frame
 
 
 def read_some(fd: int, count: int) -> bytes:

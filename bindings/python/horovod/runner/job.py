@@ -17,6 +17,7 @@ from horovod.runner.boot import framed
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.connection import Connection as Connection, HostJob as HostJob, read_some, start_agent
 from horovod.runner.failure import Cause, JobFailedError as JobFailedError, exit_code, signal_name
+from horovod.runner.frames import FrameError
 from horovod.runner.output import LineForwarder, LineStream, make_output_folder, open_rank_file
 from horovod.runner.printer import Printer
 from horovod.runner.signals import EndingSignals, JobInterruptedError as JobInterruptedError, Waker
@@ -258,8 +259,13 @@ class Job:
                 key.fileobj.calm()  # type: ignore[union-attr]
                 continue
             data = read_some(key.fd, 1 << 16)
-            for frame in key.data.frames(data):
-                self._handle(*frame)
+            try:
+                for frame in key.data.frames(data):
+                    self._handle(*frame)
+            except FrameError as error:
+                self._say(str(error))
+                key.data.process.kill()
+                data = b""
             if not data:
                 self._selector.unregister(key.fileobj)
                 self._agent_ended(key.data)
@@ -300,8 +306,9 @@ class Job:
                 self._drain()  # the launcher's words come after the rank's
             self._rank_ended(rank, code)
         elif kind == b"u":
-            host = next(host for host in self._hosts if host.hostname == payload.decode())
-            self._unreached = host.reach.failure() if host.reach is not None else None
+            name = payload.decode(errors="replace")
+            reach = next((host.reach for host in self._hosts if host.hostname == name), None)
+            self._unreached = reach.failure() if reach is not None else None
             self._stop(b"T")
 
     def _forwarder(self, rank: int, kind: bytes) -> LineForwarder:

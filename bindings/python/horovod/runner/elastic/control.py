@@ -7,9 +7,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
+from horovod.common.model import Fault, flag, listed, modelled, of, optional, parse, text, whole
 from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.elastic.discovery import Cooldown, DiscoveryError, HostDiscovery, check_cooldown_range
 from horovod.runner.elastic.generation import End, Publish, Retire, Say, Start, Tell, Welcome, Worker
@@ -19,6 +20,33 @@ from horovod.runner.elastic.settings import ElasticSettings
 DISCOVER_HOSTS_FREQUENCY_SECS = 1.0
 
 Result = TypeVar("Result")
+
+
+_GENERATION, _RANK = whole(0, 2**63 - 1), whole(0, 2**31 - 1)
+
+
+@dataclass(frozen=True)
+class _Message:
+    """What a worker says: one of the five, and what belongs to it."""
+
+    left: int | None = of(_GENERATION, default=None)
+    formed: int | None = of(_GENERATION, default=None)
+    failed: int | None = of(_GENERATION, default=None)
+    lives: int | None = of(_GENERATION, default=None)
+    synced: int | None = of(_GENERATION, default=None)
+    ready: bool = of(flag(), default=True)
+    sync: bool = of(flag(), default=True)
+    lost: int | None = of(optional(_RANK), default=None)
+    may_go: list[int] | None = of(optional(listed(_RANK, 1 << 20)), default=None)
+    text: str = of(text(), default="")
+
+    def __post_init__(self) -> None:
+        told = (self.left, self.formed, self.failed, self.lives, self.synced)
+        if sum(each is not None for each in told) != 1:
+            raise Fault("says nothing, or several things", "one of left, formed, failed, lives, synced")
+
+
+_MESSAGE = modelled(_Message)
 
 
 class Hands(Protocol):
@@ -104,19 +132,27 @@ class Control:
             self.membership.hosts_found(found, time.monotonic())
 
     def hear(self, number: int, line: bytes) -> None:
-        """Take a line of a worker's ``Channel``."""
-        message, now = json.loads(line), time.monotonic()
-        if "left" in message and not message["ready"]:
+        """Take a line of a worker's ``Channel``; one that says something else is ended, the others go on."""
+        now = time.monotonic()
+        try:
+            message: _Message = _MESSAGE.take(parse(line))
+        except Fault as fault:
+            worker = self.membership.workers.get(number)
+            if worker is not None:
+                self.say(f"Worker {worker.name} wrote a line to the descriptor of its job that {fault}. It is ended.")
+                self._hands.end(worker, at_once=True)
+            return
+        if message.left is not None and not message.ready:
             self.membership.arrived(number, now)
-        elif "left" in message:
-            self.membership.left(number, message["sync"], message["lost"], now, message["may_go"])
-        elif "formed" in message:
-            self.membership.formed(number, message["formed"], now)
-        elif "failed" in message:
-            self.membership.failed_to_form(number, message["failed"], message["text"], message["lost"], now)
-        elif "lives" in message:
+        elif message.left is not None:
+            self.membership.left(number, message.sync, message.lost, now, message.may_go)
+        elif message.formed is not None:
+            self.membership.formed(number, message.formed, now)
+        elif message.failed is not None:
+            self.membership.failed_to_form(number, message.failed, message.text, message.lost, now)
+        elif message.lives is not None:
             self.membership.answered(number, now)
-        elif "synced" in message:
+        elif message.synced is not None:
             self.membership.synced(number)
 
     def carry_out(self) -> None:

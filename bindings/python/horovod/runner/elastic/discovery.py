@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -10,13 +11,16 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import IO
 
 from horovod.runner.common.util.hosts import NAME, plain_name
 from horovod.runner.elastic.worker import HostUpdateResult
+from horovod.runner.util.threads import in_thread
 
 _LINE = re.compile(rf"^({NAME})(?::([0-9]{{1,6}}))?$")
 _SCRIPT_SECONDS = 10.0  # then a script counts as hanging
 _SHOWN = 200  # characters of a script's output in an error
+_MOST_OF_OUTPUT = 1 << 20  # characters
 _COOLDOWN_BOUNDS = (1, 3600)
 
 
@@ -87,6 +91,15 @@ def parse_hosts_and_slots(output: str, default_slots: int | None, source: str) -
     return hosts
 
 
+def _most_of(pipe: IO[str]) -> str:
+    """Read to the end; return one character more than is taken, at most."""
+    with pipe:
+        kept = pipe.read(_MOST_OF_OUTPUT + 1)
+        while pipe.read(1 << 16):
+            continue
+    return kept
+
+
 class HostDiscoveryScript(HostDiscovery):
     """Runs a command that prints a line ``host`` or ``host:slots`` for each host.
 
@@ -123,16 +136,28 @@ class HostDiscoveryScript(HostDiscovery):
             errors="replace",
             start_new_session=True,
         )
-        try:
-            output, errors = process.communicate(timeout=self._timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise DiscoveryError(f"{named} has not ended within {self._timeout:g} seconds.") from None
+        told: dict[str, str] = {}
+        readers = [
+            in_thread(lambda pipe=pipe, name=name: told.update({name: _most_of(pipe)}), name="horovod-discovery")
+            for name, pipe in (("output", process.stdout), ("errors", process.stderr))
+        ]
+        deadline = time.monotonic() + self._timeout
+        for reader in readers:
+            reader.join(max(0.0, deadline - time.monotonic()))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.1, deadline - time.monotonic()))
+        if process.returncode is None or len(told) < len(readers):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise DiscoveryError(f"{named} has not ended within {self._timeout:g} seconds.")
+        output, errors = told["output"], told["errors"]
+        if len(output) > _MOST_OF_OUTPUT:
+            raise DiscoveryError(f"{named} printed more than {_MOST_OF_OUTPUT >> 20} MiB.")
         if process.returncode != 0:
-            told = f": {errors.strip()[-_SHOWN:]}" if errors.strip() else ""
+            why = f": {errors.strip()[-_SHOWN:]}" if errors.strip() else ""
             hint = " Make it executable (chmod +x)." if process.returncode == 126 else ""
-            raise DiscoveryError(f"{named} ended with status {process.returncode}{told}.{hint}")
+            raise DiscoveryError(f"{named} ended with status {process.returncode}{why}.{hint}")
         return parse_hosts_and_slots(output, self._slots, f"Discovery script {self._script}")
 
 

@@ -24,6 +24,8 @@ from horovod.runner.job import (
 from horovod.runner.reach import Reach
 from horovod.runner.util.invariant import InvariantError
 
+_MOST_OF_LINE = 1 << 22  # bytes that a worker says at once
+
 
 class ElasticJob(Job):
     """Runs a command or function as workers that may come and go.
@@ -190,12 +192,15 @@ class ElasticJob(Job):
     def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
         """Take a frame of a worker: agents know it by its number, where other jobs have ranks."""
         if kind == b"a":
-            return self._reached_at(*payload.decode().split(" "))
+            host, _, address = payload.decode(errors="replace").partition(" ")
+            return self._reached_at(host, address)
         if kind == b"u":
-            return self._astray.add(payload.decode())
+            return self._astray.add(payload.decode(errors="replace"))
         if kind != b"m":
             return super()._handle(kind, rank, payload)
         *lines, rest = (self._lines.get(rank, b"") + payload).split(b"\n")
+        if len(rest) > _MOST_OF_LINE:  # what is cut says nothing
+            lines, rest = [*lines, rest], b""
         self._lines[rank] = rest
         for line in lines:
             self._control.hear(rank, line)

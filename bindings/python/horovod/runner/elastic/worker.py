@@ -9,15 +9,18 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from horovod.common.exceptions import HorovodInternalError
+from horovod.common.model import Fault, flag, listed, mapped, modelled, number, of, parse, text, whole
 from horovod.runner.common.util.secret import HOROVOD_SECRET_KEY
 from horovod.runner.util.threads import signals_blocked
 
 _FD_VARIABLE = "_RODA_ELASTIC_FD"
 # Of a worker that an ElasticDriver's caller started; the launcher's own get a descriptor.
 _DRIVEN = ("HOROVOD_ELASTIC", "HOROVOD_GLOO_RENDEZVOUS_PORT", HOROVOD_SECRET_KEY)
+_MOST_OF_TEXT = 1 << 16  # of an error, that the launcher is told
 _CUT_OFF = ("cannot reach the rendezvous", "lost the rendezvous")  # how the reason of one without a way there begins
 
 
@@ -28,6 +31,28 @@ class HostUpdateResult:
     removed = 1
     added = 2
     mixed = removed | added
+
+
+_NUMBER, _VARIABLES = whole(0, 2**63 - 1), mapped(text())
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What the launcher says: which hosts there are, a question, or the place of this worker, or that it has none."""
+
+    generation: int = of(_NUMBER, default=0)
+    time: float = of(number(), default=0.0)
+    hosts: int | None = of(whole(0, 3), default=None)
+    leaving: list[int] = of(listed(whole(0, 2**31 - 1), 1 << 20), default_factory=list)
+    ask: int | None = of(_NUMBER, default=None)
+    removed: str | None = of(text(), default=None)
+    refused: str | None = of(text(), default=None)
+    environment: dict[str, str] = of(_VARIABLES, default_factory=dict)
+    place: dict[str, str] | None = of(_VARIABLES, default=None)
+    sync: bool = of(flag(), default=True)
+
+
+_ORDER = modelled(_Order)
 
 
 class Channel:
@@ -49,7 +74,7 @@ class Channel:
         self._on_hosts_updated = on_hosts_updated
         self._socket = socket.socket(fileno=descriptor)
         self._socket.set_inheritable(False)
-        self._orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
         self._leaving: dict[str, Any] = {"sync": True, "lost": None, "may_go": None, "ready": False}
         with signals_blocked():
             threading.Thread(target=self._read, name="horovod-elastic", daemon=True).start()
@@ -87,24 +112,24 @@ class Channel:
         self.tell(left=self.generation, **self._leaving)
         while True:
             order = self._orders.get()
-            if "removed" in order:
-                print(f"horovod: {order['removed']}", file=sys.stderr, flush=True)
+            if order.removed is not None:
+                print(f"horovod: {order.removed}", file=sys.stderr, flush=True)
                 raise SystemExit(0)
-            if "refused" in order:
-                raise ValueError(order["refused"])
-            os.environ.update(order["environment"])
-            self.is_guest = "place" in order
+            if order.refused is not None:
+                raise ValueError(order.refused)
+            os.environ.update(order.environment)
+            self.is_guest = order.place is not None
             try:
-                start(order["generation"])
-                os.environ.update(order.get("place", {}))
+                start(order.generation)
+                os.environ.update(order.place or {})
             except HorovodInternalError as error:
                 is_cut_off = str(error).startswith(_CUT_OFF)
                 lost_rank = int(os.environ["HOROVOD_RANK"]) if is_cut_off else error.lost_rank
-                self.tell(failed=order["generation"], text=str(error), lost=lost_rank)
+                self.tell(failed=order.generation, text=str(error)[:_MOST_OF_TEXT], lost=lost_rank)
                 continue
             if self.is_guest:
                 return
-            self.generation, self.syncs = order["generation"], order["sync"]
+            self.generation, self.syncs = order.generation, order.sync
             self._leaving = {"sync": True, "lost": None, "may_go": None, "ready": True}
             self.tell(formed=self.generation)
             return
@@ -112,15 +137,19 @@ class Channel:
     def _read(self) -> None:
         with self._socket.makefile("rb") as lines:
             for line in lines:
-                message = json.loads(line)
-                if "hosts" in message:
-                    self.leaving = message["leaving"]
-                    self._on_hosts_updated(message["generation"], message["time"], message["hosts"])
-                elif "ask" in message:
-                    self.tell(lives=message["ask"])
+                try:
+                    order: _Order = _ORDER.take(parse(line))
+                except Fault as fault:
+                    self._orders.put(_Order(refused=f"the process that drives this elastic job said what {fault}"))
+                    return
+                if order.hosts is not None:
+                    self.leaving = order.leaving
+                    self._on_hosts_updated(order.generation, order.time, order.hosts)
+                elif order.ask is not None:
+                    self.tell(lives=order.ask)
                 else:
-                    self._orders.put(message)
-        self._orders.put({"refused": "the process that drives this elastic job is gone"})
+                    self._orders.put(order)
+        self._orders.put(_Order(refused="the process that drives this elastic job is gone"))
 
 
 class Listener(Protocol):

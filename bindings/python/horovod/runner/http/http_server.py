@@ -10,6 +10,7 @@ from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.common.util.network import BasicService
 from horovod.runner.http import ensure_secret
 from horovod.runner.http.http_client import STORE_NAME, GetRequest, PutRequest
+from horovod.runner.util import network
 
 _ANY = "0.0.0.0"  # noqa: S104 (who is to come is not known)
 

@@ -1,0 +1,40 @@
+"""What an agent sends (agent.py has the kinds), as far as it can be judged before all of it has come."""
+
+from __future__ import annotations
+
+import struct
+
+HEADER = struct.Struct(">cII")  # kind, rank, length
+_CHUNK = (1, 1 << 16)
+# Of each kind: how many bytes it has at least and at most.
+_LENGTHS = {
+    b"o": _CHUNK, b"e": _CHUNK, b"m": _CHUNK, b"r": (1, 1 << 31), b"x": (4, 4), b"a": (1, 1024), b"u": (1, 1024),
+}  # fmt: skip
+
+
+class FrameError(Exception):
+    """Whoever is at an agent's place says something else: what a shell or a program there writes to its output."""
+
+
+def take_frame(buffer: bytearray, hostname: str) -> tuple[bytes, int, bytes] | None:
+    """Return kind, rank and payload of the first frame, and take it out of the buffer; None while it is not all there.
+
+    Raises
+    ------
+    FrameError
+        When that is none, however much of it has come.
+    """
+    if len(buffer) < HEADER.size:
+        return None
+    kind, rank, length = HEADER.unpack_from(buffer)
+    least, most = _LENGTHS.get(kind, (0, -1))
+    if not least <= length <= most:
+        raise FrameError(
+            f"What came from the agent of host {hostname} is none of its messages: kind {kind!r}, rank {rank}, "
+            f"{length} bytes. Does something there write to the output of the remote shell?"
+        )
+    if len(buffer) < HEADER.size + length:
+        return None
+    payload = bytes(buffer[HEADER.size : HEADER.size + length])
+    del buffer[: HEADER.size + length]
+    return kind, rank, payload
