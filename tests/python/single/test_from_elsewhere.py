@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from horovod.observe import doctor, flight, others, steps, timeline, trace
 from horovod.observe.diagnosis import diagnose
+from horovod.runner.common.util import config_parser
 from horovod.runner.elastic.control import Control
 from horovod.runner.elastic.discovery import DiscoveryError, HostDiscoveryScript
 from horovod.runner.elastic.settings import ElasticSettings
@@ -88,7 +89,7 @@ def test_bytes_that_are_no_text_or_too_many(
     assert "is no text in UTF-8" in capsys.readouterr().err
     monkeypatch.setattr(flight, "_MOST_BYTES", 1 << 20)
     assert doctor.main(["/dev/zero"]) == 1
-    assert "is too large; expected: at most 1 MiB" in capsys.readouterr().err
+    assert "is too large; expected: at most 1048576 bytes" in capsys.readouterr().err
 
 
 def test_a_job_of_any_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,6 +304,18 @@ def test_a_script_that_prints_without_end(tmp_path: Path) -> None:
     with pytest.raises(DiscoveryError, match="has not ended within 0.2 seconds"):
         HostDiscoveryScript("exec 1>&- 2>&-; sleep 600", 1, 0.2).find_available_hosts_and_slots()
     assert HostDiscoveryScript("echo a; echo no >&2", 3, 60.0).find_available_hosts_and_slots() == {"a": 3}
+
+
+def test_a_configuration_that_grows_when_it_is_read(tmp_path: Path) -> None:
+    merged = ["a0: &a0 {x: 1, y: 2}", *(f"a{n + 1}: &a{n + 1} {{<<: [{', '.join([f'*a{n}'] * 9)}]}}" for n in range(9))]
+    (tmp_path / "a.yaml").write_text("\n".join(merged))
+    with pytest.raises(ValueError, match=r"a.yaml:3:\d+: not YAML: more than 16 aliases"):
+        config_parser.read_config(str(tmp_path / "a.yaml"))
+    (tmp_path / "b.yaml").write_text("params: &a {cycle_time_ms: 3}\nlogging: *a\n")
+    assert config_parser.read_config(str(tmp_path / "b.yaml"))[0]["params"] == {"cycle_time_ms": 3}
+    (tmp_path / "c.yaml").write_text("#" * (1 << 17))
+    with pytest.raises(ValueError, match="c.yaml: not YAML: is too large; expected: at most 65536 bytes"):
+        config_parser.read_config(str(tmp_path / "c.yaml"))
 
 
 def test_what_another_host_says_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,7 +224,7 @@ def read_text(path: Path, most_bytes: int) -> str:
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
-        raise Fault("is too large", f"at most {most_bytes >> 20} MiB")
+        raise Fault("is too large", f"at most {most_bytes} bytes")
     try:
         return data.decode()
     except ValueError as error:

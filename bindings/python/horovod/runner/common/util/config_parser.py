@@ -7,9 +7,12 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+from horovod.common.model import read_text
 
 
 def _flag(value: Any) -> str:
@@ -122,6 +125,23 @@ OPTIONS = (
     Option("log_with_timestamp", ("logging", "with_timestamp"), "HOROVOD_LOG_HIDE_TIME", _negated),
 )
 
+_MOST_BYTES = 1 << 16  # of a file
+_MOST_ALIASES = 16
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes few aliases: merged (``<<: [*a, *a]``) in one another, each multiplies what there is to read."""
+
+    aliases = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+            self.aliases += 1
+            if self.aliases > _MOST_ALIASES:
+                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+                raise yaml.MarkedYAMLError(problem=f"more than {_MOST_ALIASES} aliases", problem_mark=mark)
+        return super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+
 
 def read_config(path: str) -> tuple[dict[str, Any], list[str]]:
     """Return what a configuration file says, and a line for each of its names that has no meaning.
@@ -132,8 +152,7 @@ def read_config(path: str) -> tuple[dict[str, Any], list[str]]:
         When the file is no YAML, or not of sections; the text says where.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            config = yaml.safe_load(file) or {}
+        config = yaml.load(read_text(Path(path), _MOST_BYTES), Loader=_Loader) or {}  # noqa: S506 (a safe one)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
