@@ -70,6 +70,14 @@ VENDOR_USERS = ("tools/perf/peers",)
 TRANSPORT_NAMES = ("shm", "tcp", "gloo", "mpi", "ucx", "verbs", "nccl")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "mxnet")
 
+# Horovod's internals that other programs import, under Horovod's names, too: who of ours may use them, and why.
+COMPAT = "horovod.runner.compat"
+COMPAT_USERS = {
+    "bindings/python/horovod/runner/compat": "the folder itself",
+    "bindings/python/horovod/tensorflow/data": "Horovod's data service is made of them",
+    "bindings/python/horovod/runner/elastic/worker.py": "a worker that an ElasticDriver's caller has started",
+}
+
 SOURCE_SUFFIXES = {".c", ".cc", ".cpp", ".h", ".hpp"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 # Comments and literals in one pattern, so that neither is found inside the other.
@@ -167,3 +175,25 @@ def framework_errors(path, text):
     parts = path.removesuffix(".py").replace("_roda_", "").split("/")
     used = {name.split(".")[0] for name in imported_modules(text)} & set(FRAMEWORKS)
     return [f"{path} imports {name} outside a folder called {name}" for name in sorted(used) if name not in parts]
+
+
+def compat_names(texts):
+    """Horovod's names of the modules in the folder: `texts` has the package's, by path."""
+    names = {COMPAT}
+    for path, text in texts.items():
+        if f"from {COMPAT} import" in text and "sys.modules[__name__]" in text:
+            names.add(path.removeprefix("bindings/python/").removesuffix(".py").replace("/", "."))
+    return names
+
+
+def compat_errors(path, text, names):
+    """What Python of ours imports of the folder for other programs, by whichever name, without being listed."""
+    module = path.removeprefix("bindings/python/").removesuffix(".py").replace("/", ".")
+    if module in names or any(within(path, user) for user in COMPAT_USERS):
+        return []
+    used = set(imported_modules(text))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            used |= {f"{node.module}.{alias.name}" for alias in node.names}
+    found = sorted(each for each in used if each in names or each.startswith(f"{COMPAT}."))
+    return [f"{path} imports {each}, which is there for other programs" for each in found]

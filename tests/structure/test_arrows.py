@@ -31,6 +31,14 @@ def test_frameworks_are_imported_only_where_they_are_bound():
     assert not errors, "\n".join(errors)
 
 
+def test_nothing_of_ours_needs_what_other_programs_import():
+    texts = {path: (arrows.ROOT / path).read_text() for path in arrows.sources("bindings/python", suffixes={".py"})}
+    names = arrows.compat_names(texts)
+    assert len(names) > 10
+    errors = [error for path, text in texts.items() for error in arrows.compat_errors(path, text, names)]
+    assert not errors, "\n".join(errors)
+
+
 def test_every_source_folder_is_in_the_table():
     for path in arrows.sources(*FOLDERS):
         assert arrows.home(path), path
@@ -91,3 +99,17 @@ def test_framework_imports_are_found():
     assert not arrows.framework_errors("bindings/python/horovod/torch/a.py", "from torch import nn\n")
     assert not arrows.framework_errors("bindings/python/_roda_torch.py", "import torch\n")
     assert arrows.framework_errors("bindings/python/_roda_torch.py", "import jax\n")
+
+
+def test_imports_of_what_is_there_for_other_programs_are_found():
+    name = "horovod.runner.common.util.network"
+    alias = f"import sys\nfrom {arrows.COMPAT} import network\nsys.modules[__name__] = network\n"
+    names = arrows.compat_names({"bindings/python/horovod/runner/common/util/network.py": alias})
+    assert names == {arrows.COMPAT, name}
+    job = "bindings/python/horovod/runner/job.py"
+    lines = [f"import {name}", "from horovod.runner.common.util import network", f"from {name} import Wire"]
+    lines += [f"from {arrows.COMPAT}.network import Wire", f"def f():\n    from {arrows.COMPAT} import network"]
+    for line in lines:
+        assert arrows.compat_errors(job, line, names), line
+    assert not arrows.compat_errors(job, "from horovod.runner.util import network", names)
+    assert not arrows.compat_errors("bindings/python/horovod/runner/common/util/network.py", alias, names)

@@ -33,6 +33,23 @@ from horovod.runner.util import network
 KEY = b"k" * 32
 
 
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        *((f"common.service.{name}_service", f"{name}_service") for name in ("compute", "driver", "task")),
+        *((f"common.util.{name}", name) for name in ("network", "safe_shell_exec")),
+        *((f"elastic.{name}", name) for name in ("driver", "registration", "rendezvous")),
+        *((f"http.{name}", name) for name in ("http_client", "http_server")), ("task_fn", "task_fn"),
+        ("util.streams", "streams"),
+    ],
+)  # fmt: skip
+def test_what_is_replaced_under_horovods_name_is_replaced(name: str, module: str) -> None:
+    """A program may import it in either way, before or after, and change what is there."""
+    program = f"import horovod.runner.{name} as a\nfrom horovod.runner.compat import {module} as b\nassert a is b\n"
+    above, _, last = f"horovod.runner.{name}".rpartition(".")
+    subprocess.run([sys.executable, "-c", f"{program}from {above} import {last}\nassert {last} is a"], check=True)
+
+
 # --- services ---
 
 

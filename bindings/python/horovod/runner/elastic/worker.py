@@ -179,7 +179,7 @@ class WorkerNotificationManager:
         with self._lock:
             descriptor: str | int | None = os.environ.pop(_FD_VARIABLE, None)
             if descriptor is None and self._channel is None and all(name in os.environ for name in _DRIVEN):
-                from horovod.runner.elastic.rendezvous import connect  # noqa: PLC0415 (few jobs need it)
+                from horovod.runner.compat.rendezvous import connect  # noqa: PLC0415 (few jobs need it)
 
                 descriptor = connect()
             if descriptor is not None:

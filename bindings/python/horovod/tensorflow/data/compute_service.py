@@ -26,7 +26,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod.runner.common.service.compute_service import ComputeClient
+from horovod.runner.compat.compute_service import ComputeClient
 
 SIDES = ("compute", "training")
 _shared = itertools.count()  # numbers the datasets that ranks share

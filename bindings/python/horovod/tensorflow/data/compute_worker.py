@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 
 import horovod.tensorflow as hvd
-from horovod.runner.common.service.compute_service import ComputeService
 from horovod.runner.common.util import secret
+from horovod.runner.compat.compute_service import ComputeService
 from horovod.tensorflow.data.compute_service import SIDES, TfDataServiceConfig, compute_worker_fn
 
 

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from horovod.runner.common.util.hosts import SlotInfo
+from horovod.runner.compat.registration import WorkerStateRegistry
 from horovod.runner.elastic.control import Control
 from horovod.runner.elastic.generation import Publish, Start, Welcome, Worker, WorkersFailedError, slots_of
-from horovod.runner.elastic.registration import WorkerStateRegistry
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.gloo_run import ElasticPlaces, create_slot_env_vars
 from horovod.runner.util.threads import in_thread
@@ -58,7 +58,7 @@ class CallersJob:
     settings : ElasticSettings
         Options of the job.
     create_worker : callable
-        See :meth:`horovod.runner.elastic.driver.ElasticDriver.start`.
+        See :meth:`horovod.runner.compat.driver.ElasticDriver.start`.
     places : ElasticPlaces or None
         Where the engines of workers that are processes meet.
     registry : WorkerStateRegistry

@@ -1,0 +1,145 @@
+"""Commands of which nothing is left when they are stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, Any
+
+from horovod.runner.output import LineForwarder
+
+GRACEFUL_TERMINATION_TIME_S = 5
+
+_CHUNK = 1 << 16
+_POLL_S = 0.1
+
+# Ends the process group $1 when its input closes without a line: then the process that started it is gone.
+_WATCHER = 'read -r _ || { kill -s TERM -- "-$1"; sleep "$2"; kill -s KILL -- "-$1"; } 2>/dev/null'
+
+
+def _signal_group(group: int, number: int) -> bool:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # the second: only a zombie is left, on some systems
+        return False
+    return True
+
+
+def terminate_group(process: subprocess.Popen) -> None:
+    """Ask all of a command's processes to end, and kill what is left after GRACEFUL_TERMINATION_TIME_S."""
+    group = process.pid
+    deadline = time.monotonic() + GRACEFUL_TERMINATION_TIME_S
+    if not _signal_group(group, signal.SIGTERM):
+        return
+    while time.monotonic() < deadline:
+        process.poll()  # reaps the leader: a zombie would keep the group alive
+        if not _signal_group(group, 0):
+            return
+        time.sleep(_POLL_S / 4)
+    _signal_group(group, signal.SIGKILL)
+
+
+def _forward(source: int, target: Any, index: int | None, stream: str, with_timestamp: bool) -> None:
+    def write(text: str) -> None:
+        # A target that was closed must not stop the command, which would wait for its pipe to be read.
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            target.write(text)
+            target.flush()
+
+    forwarder = LineForwarder(write, index, stream, with_timestamp)
+    while data := os.read(source, _CHUNK):
+        forwarder.feed(data)
+    forwarder.close()
+
+
+def execute(
+    command: str | Sequence[str],
+    env: Mapping[str, str] | None = None,
+    stdout: IO[str] | Any | None = None,
+    stderr: IO[str] | Any | None = None,
+    index: int | None = None,
+    events: Iterable[threading.Event] | None = None,
+    prefix_output_with_timestamp: bool = False,
+) -> int:
+    """Run a command in a process group of its own, forward what it prints, and return its exit code.
+
+    Returns when the command ended and whoever inherited its output closed that.
+
+    Parameters
+    ----------
+    command : str or sequence of str
+        For the shell; a sequence is run without one.
+    env : mapping, optional
+        Its whole environment; without it, this process's.
+    stdout, stderr : text file, optional
+        Where its output goes, line by line; without them, to this process's own.
+    index : int, optional
+        Begin every line with ``[<index>]<stdout>:`` or ``[<index>]<stderr>:``.
+    events : iterable of threading.Event, optional
+        Any of them ends the command and its children: SIGTERM, and SIGKILL after GRACEFUL_TERMINATION_TIME_S.
+        So does an exception that ends this call, such as KeyboardInterrupt, and the end of this process.
+    prefix_output_with_timestamp : bool
+        Put the time before that.
+
+    Returns
+    -------
+    int
+        The negative number of the signal for a command that was killed by one.
+    """
+    events = list(events or ())
+    process = subprocess.Popen(
+        command,
+        shell=isinstance(command, str),  # noqa: S602 (what this function is for)
+        env=None if env is None else dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    watcher = subprocess.Popen(
+        ["/bin/sh", "-c", _WATCHER, "sh", str(process.pid), str(GRACEFUL_TERMINATION_TIME_S)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    streams = [(process.stdout, stdout or sys.stdout, "stdout"), (process.stderr, stderr or sys.stderr, "stderr")]
+    threads = [
+        threading.Thread(
+            target=_forward, args=(source.fileno(), target, index, name, prefix_output_with_timestamp), daemon=True
+        )
+        for source, target, name in streams
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        stopped = False
+        while process.poll() is None or any(thread.is_alive() for thread in threads):
+            if any(event.is_set() for event in events):
+                stopped = True
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_POLL_S)
+            for thread in threads:
+                thread.join(0 if process.returncode is None else _POLL_S)
+        if stopped:
+            terminate_group(process)
+    except BaseException:
+        terminate_group(process)
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            watcher.communicate(b"\n")
+        if process.poll() is None:
+            process.wait()
+    for thread in threads:
+        thread.join(GRACEFUL_TERMINATION_TIME_S)  # what left the process group may still hold the pipe
+    if not any(thread.is_alive() for thread in threads):
+        process.stdout.close()
+        process.stderr.close()
+    return process.returncode
