@@ -92,7 +92,7 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
     from horovod.tensorflow.data.compute_service import TfDataServiceConfig, compute_worker_fn, tf_data_service
 
     (tmp_path / "config").write_text("{}")
-    with pytest.raises(ValueError, match="no configuration of a compute service: 'key'"):
+    with pytest.raises(ValueError, match="no configuration of a compute service: has no 'dispatchers'"):
         TfDataServiceConfig.read(str(tmp_path / "config"))
     service = ComputeService(2, 1, b"key")
     config = TfDataServiceConfig(2, 1, "compute", service.addresses(), b"key", timeout=1)

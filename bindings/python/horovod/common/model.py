@@ -117,7 +117,7 @@ def listed(check: Check, most: int) -> Check:
     expected = f"a list of at most {most}"
 
     def take(value: Any) -> list[Any]:
-        if not isinstance(value, list):
+        if not isinstance(value, (list, tuple)):
             raise Fault(f"is {shown(value)}", expected)
         if len(value) > most:
             raise Fault(f"has {len(value)} entries", expected)

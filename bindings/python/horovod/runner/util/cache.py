@@ -34,7 +34,8 @@ class Cache:
         self._hash = parameters_hash
         self._lock = threading.Lock()
         self._values: dict[str, tuple[float, Any]] = {}
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):  # not there, or not ours
+        # Not there, or not ours:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             with open(self._path, encoding="utf-8") as file:
                 kept = json.load(file)
             if kept["parameters"] == parameters_hash:

@@ -26,6 +26,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from horovod.common import model
 from horovod.runner.compat.compute_service import ComputeClient
 
 SIDES = ("compute", "training")
@@ -73,14 +74,15 @@ class TfDataServiceConfig:
 
     @staticmethod
     def from_dict(config: dict[str, Any]) -> TfDataServiceConfig:
-        """Return what :meth:`to_dict` made plain values of; ValueError for what is none."""
+        """Return what :meth:`to_dict` made plain values of; ValueError, which names the field, for what is none."""
         try:
-            given = dict(config, key=base64.b64decode(config["key"]))
+            given = vars(_CONFIG.take(config))
+            given["key"] = base64.b64decode(given["key"])
             given["addresses"] = {
                 nic: [(str(host), int(port)) for host, port in listed] for nic, listed in given["addresses"].items()
             }
             return TfDataServiceConfig(**given)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError) as error:
             raise ValueError(f"This is no configuration of a compute service: {error}.") from error
 
     def write(self, filename: str) -> None:
@@ -98,9 +100,24 @@ class TfDataServiceConfig:
         while wait_for_file_creation and not Path(filename).exists():
             time.sleep(0.1)
         try:
-            return TfDataServiceConfig.from_dict(json.loads(Path(filename).read_text()))
+            return TfDataServiceConfig.from_dict(model.parse(model.read_text(Path(filename), 1 << 20)))
         except ValueError as error:
             raise ValueError(f"{filename}: {error}") from error
+
+
+@dataclasses.dataclass
+class _Config:
+    """The same as plain values."""
+
+    dispatchers: int = model.of(model.whole(1, 1 << 20))
+    workers_per_dispatcher: int = model.of(model.whole(1, 1 << 20))
+    dispatcher_side: str = model.of(model.text(64))
+    addresses: dict[str, Any] = model.of(model.mapped(model.listed(model.listed(model.anything(), 2), 1 << 16)))
+    key: str = model.of(model.text())
+    timeout: float = model.of(model.number(0), default=60)
+
+
+_CONFIG = model.modelled(_Config)
 
 
 def _dispatcher_of(config: TfDataServiceConfig, rank: int) -> int:
