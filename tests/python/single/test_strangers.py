@@ -6,6 +6,8 @@ import contextlib
 import io
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -90,6 +92,32 @@ def test_the_oldest_stranger_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
         assert is_hung_up_on(strangers[0])
         assert strangers[4].recv(32)
         ask()
+
+
+FEW_DESCRIPTORS = """
+import resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from horovod.runner.common.util.network import BasicService
+service = BasicService("basic", b"k" * 32)
+print(service.get_port(), flush=True)
+sys.stdin.read()
+held = [socket.socket() for _ in range(30)]  # what the process itself needs is left
+service.shutdown()
+"""
+
+
+def test_strangers_leave_descriptors_to_who_knows_the_secret() -> None:
+    command = [sys.executable, "-c", FEW_DESCRIPTORS]
+    with contextlib.ExitStack() as stack:
+        pipe = subprocess.PIPE
+        served = stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True))
+        port = int(served.stdout.readline())
+        strangers = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(100)]
+        for _ in range(5):
+            assert BasicClient("basic", {"lo": [("127.0.0.1", port)]}, KEY).addresses()
+        assert is_hung_up_on(strangers[0])
+        served.stdin.close()
+        assert served.wait(SECONDS) == 0
 
 
 @pytest.mark.parametrize("kind", ["basic", "metrics"])
