@@ -20,6 +20,7 @@ from types import SimpleNamespace
 
 from horovod.common.model import MOST_64, printable
 from horovod.observe import diagnosis, doctor, flight, page, steps, timeline, top, trace
+from horovod.runner.blame import Blame
 from horovod.runner.common.util import config_parser, hosts
 from horovod.runner.elastic import control, discovery, worker
 from horovod.runner.elastic.settings import ElasticSettings
@@ -309,6 +310,16 @@ def read_frames(_, text):
         raise AssertionError(f"{bytes(buffer[: HEADER.size])!r} is waited for")
 
 
+def read_report(_, text):
+    """Hear why programs of ranks end, in pieces, and tell whose fault that is."""
+    blame = Blame()
+    for rank, piece in enumerate(text[at : at + 40] for at in range(0, len(text), 40)):
+        blame.hear(rank % 2, piece)
+    blame.failed(1)
+    if not all(isinstance(words, str) for words in blame.words_on(blame.culprit() or 0)):
+        raise AssertionError("there are no words")
+
+
 def read_message(_, text):
     """Take a message of who does not know the secret: nothing of it is made use of."""
     question, judge = ask_for_proof(b"k" * 32)
@@ -341,6 +352,7 @@ TARGETS = (
     (read_line, line_seed),
     (read_order, lambda rng: altered(rng, {"generation": 1, "sync": True, "environment": {"A": "b"}, "place": {}})),
     (read_frames, frames_seed),
+    (read_report, lambda rng: altered(rng, {"error": "ValueError: no", "traceback": "here", "origin": 1}) + "\n"),
     (read_message, lambda rng: rng.randbytes(rng.randrange(90))),
     (read_request, lambda rng: "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"),
     (read_discovery, lambda rng: "".join(f"h{i}:{rng.randrange(9)}\n" for i in range(rng.randrange(5)))),

@@ -8,7 +8,8 @@ HEADER = struct.Struct(">cII")  # kind, rank, length
 _CHUNK = (1, 1 << 16)
 # Of each kind: how many bytes it has at least and at most.
 _LENGTHS = {
-    b"o": _CHUNK, b"e": _CHUNK, b"m": _CHUNK, b"r": (1, 1 << 31), b"x": (4, 4), b"a": (1, 1024), b"u": (1, 1024),
+    **dict.fromkeys((b"o", b"e", b"c", b"m"), _CHUNK), **dict.fromkeys((b"a", b"u"), (1, 1024)),
+    b"r": (1, 1 << 31), b"x": (4, 4),
 }  # fmt: skip
 
 
