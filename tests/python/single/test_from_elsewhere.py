@@ -227,7 +227,7 @@ def test_a_fault_of_what_was_measured_is_a_sentence(tmp_path: Path, capsys: pyte
     good = json.dumps({"collective": "allreduce", "bytes": 4, "algbw_GBps": 1.5})
     (tmp_path / "perf").write_text(f"{good}\n{good.replace('1.5', '[]')}\n")
     assert trace.main([str(tmp_path / "trace"), "--perf", str(tmp_path / "perf"), "-o", str(tmp_path / "page")]) == 1
-    assert "perf is not what roda-perf --json prints: line 2 .algbw_GBps is []; expected" in capsys.readouterr().err
+    assert "perf is not what roda-perf --json prints: line 2.algbw_GBps is []; expected" in capsys.readouterr().err
 
 
 def test_points_of_time_that_are_cut() -> None:

@@ -51,7 +51,7 @@ def _read_measured(path: Path | None) -> dict[int, float]:
                 try:
                     told.append(_MEASURED.take(model.parse(line)))
                 except model.Fault as fault:
-                    raise fault.below(f"line {number} ") from None
+                    raise fault.below(f"line {number}") from None
     except model.Fault as error:
         raise timeline.NoTimelineError(f"{path} is not what roda-perf --json prints: {error}") from error
     return {each.bytes: each.algbw_GBps for each in told if each.collective == "allreduce" and each.bytes}
