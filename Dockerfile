@@ -9,8 +9,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends openssh-client 
 
 ARG EXTRAS=torch
 ARG PACKAGES="numpy scikit-learn"
-COPY build/wheels/dist/roda-*.whl /tmp/
-RUN pip install --no-cache-dir ${PACKAGES} "$(ls /tmp/roda-*$(uname -m).whl)[${EXTRAS}]" && rm /tmp/roda-*.whl
+COPY build/wheels/dist/roda_horovod-*.whl /tmp/
+RUN pip install --no-cache-dir ${PACKAGES} "$(ls /tmp/roda_horovod-*$(uname -m).whl)[${EXTRAS}]" && rm /tmp/roda_horovod-*.whl
 
 RUN useradd --create-home roda
 USER roda

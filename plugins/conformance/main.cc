@@ -59,6 +59,7 @@ void add_measuring(CLI::App& app, Measuring* options) {
 std::optional<int> parse(int argc, char** argv, Options* options) {
   using roda::conformance::World;
   CLI::App app(kDescription, "roda-conformance");
+  app.set_version_flag("--version", "Roda " RODA_VERSION, "print the version");
   app.add_option("-p,--plugin", options->plugin,
                  "name, looked for in HOROVOD_PLUGIN_PATH and beside the program, or path")
       ->type_name("NAME_OR_PATH");

@@ -51,7 +51,7 @@ def reaches_builder(path):
 
 
 def test_what_is_copied_is_there():
-    wheel = f"build/wheels/dist/roda-{PROJECT['version']}-cp39-abi3-manylinux_2_28_x86_64.whl"
+    wheel = f"build/wheels/dist/roda_horovod-{PROJECT['version']}-cp39-abi3-manylinux_2_28_x86_64.whl"
     for rest in named("COPY"):
         *sources, _ = rest.split()
         for source in sources:
@@ -74,7 +74,7 @@ def test_what_was_copied_is_what_commands_name():
 
 def test_packages_of_python_are_known():
     (words,) = [words for words in commands() if words[:2] == ["pip", "install"]]
-    assert packages(words) == ["${PACKAGES}", "$(ls /tmp/roda-*$(uname -m).whl)[${EXTRAS}]"]
+    assert packages(words) == ["${PACKAGES}", "$(ls /tmp/roda_horovod-*$(uname -m).whl)[${EXTRAS}]"]
     ours = re.search(r"^WHEEL_PYTHON_PACKAGES=\((.*)\)$", SETUP, re.MULTILINE)[1].split()
     assert set(argument("PACKAGES").split()) <= set(ours)
     assert set(argument("EXTRAS").split(",")) <= set(PROJECT["optional-dependencies"])

@@ -46,7 +46,7 @@ def file(path, age):
 def test_the_newest_wheel_is_taken_unless_a_source_is_younger(ready_wheel, tmp_path):
     source = file(tmp_path / "core" / "engine.cc", age=30)
     assert ready_wheel().stdout == ""
-    name = f"roda-1-cp39-abi3-manylinux_2_28_{platform.machine()}.whl"
+    name = f"roda_horovod-1-cp39-abi3-manylinux_2_28_{platform.machine()}.whl"
     built = file(tmp_path / "build" / "wheels" / "dist" / name, age=20)
     assert ready_wheel().stdout == str(built.relative_to(tmp_path))
     newer = file(tmp_path / "dist" / name, age=10)

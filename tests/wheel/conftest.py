@@ -13,7 +13,7 @@ BUILT = Path(__file__).resolve().parents[2] / "build" / "wheels" / "dist"
 
 def built_wheels() -> list[Path]:
     """Those for this machine's processor."""
-    return sorted(BUILT.glob(f"roda-*{platform.machine()}.whl"))
+    return sorted(BUILT.glob(f"roda_horovod-*{platform.machine()}.whl"))
 
 
 @pytest.fixture(scope="session")

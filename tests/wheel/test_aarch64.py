@@ -52,7 +52,7 @@ roda-perf -n 2 -s 100000 -w 0 -i 1 -d uint8,int64,float16,bfloat16,float32,float
 
 @pytest.fixture(scope="session")
 def wheel() -> Path:
-    found = sorted(BUILT.glob("roda-*aarch64.whl"))
+    found = sorted(BUILT.glob("roda_horovod-*aarch64.whl"))
     if not found:
         pytest.skip("there is no wheel: tools/build_wheels.sh aarch64 makes it")
     return found[-1]

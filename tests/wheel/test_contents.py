@@ -47,7 +47,7 @@ def test_one_wheel_is_for_every_python_from_3_9_on(wheel: Path) -> None:
 def test_metadata(unpacked: Path) -> None:
     [file] = unpacked.glob("*.dist-info/METADATA")
     metadata = email.message_from_string(file.read_text())
-    assert metadata["Name"] == "roda"
+    assert metadata["Name"] == "roda-horovod"
     assert metadata["Author"]
     assert metadata["Requires-Python"] == ">=3.9"
     classifiers = {f"Programming Language :: Python :: 3.{minor}" for minor in range(9, 14)}
@@ -70,7 +70,7 @@ def test_the_name_horovod_lies_beside(wheel: Path) -> None:
         metadata = email.message_from_bytes(archive.read(file))
     version = wheel.stem.split("-")[1]
     assert metadata["Version"].endswith(f"+roda.{version}")
-    assert f"roda=={version}" in metadata.get_all("Requires-Dist", [])
+    assert f"roda-horovod=={version}" in metadata.get_all("Requires-Dist", [])
 
 
 def test_it_is_small(wheel: Path) -> None:

@@ -158,6 +158,9 @@ product_is_installed() {
   [[ -x $VENV/bin/horovodrun && $(cat "$VENV/.roda-installed" 2>/dev/null) == "$(product_fingerprint)" ]]
 }
 
+# Under the name that the distribution had it would lie beside.
+drop_former_name() { "$VENV/bin/python" -m pip uninstall -qy roda </dev/null 2>/dev/null || true; }
+
 ensure_product() {
   local stamp=$VENV/.roda-installed
   product_is_installed && return
@@ -165,6 +168,7 @@ ensure_product() {
   rm -f "$stamp"
   shown_progress build/install.log & # of the compiler
   local watcher=$!
+  drop_former_name
   PATH=$VENV/bin:$PATH logged build/install.log "$VENV/bin/python" -m pip install --no-build-isolation --no-deps \
     --force-reinstall -v --config-settings=build-dir=build/wheel "--config-settings=compile-args=-j$JOBS" . ||
     { kill "$watcher" && die "Roda could not be built"; }
@@ -190,7 +194,7 @@ ready_wheel() {
     printf '%s' "$RODA_WHEEL"
     return
   fi
-  for wheel in dist/roda-*"$(uname -m)".whl build/wheels/dist/roda-*"$(uname -m)".whl; do
+  for wheel in dist/roda_horovod-*"$(uname -m)".whl build/wheels/dist/roda_horovod-*"$(uname -m)".whl; do
     [[ -s $wheel && (-z $newest || $wheel -nt $newest) ]] && newest=$wheel
   done
   [[ -z $newest || -n $(find "${PRODUCT_SOURCES[@]}" -type f -newer "$newest" -print -quit 2>/dev/null) ]] || printf '%s' "$newest"
@@ -203,6 +207,7 @@ ensure_wheel() {
   [[ -x $VENV/bin/horovodrun && $(cat "$stamp" 2>/dev/null) == "$fingerprint" ]] && return
   say "Installing $1 into .venv"
   rm -f "$stamp"
+  drop_former_name
   "$VENV/bin/python" -m pip install --no-deps --force-reinstall "$1" </dev/null || die "$1 could not be installed"
   printf '%s' "$fingerprint" >"$stamp"
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <map>
 
+#include "bindings/c/roda.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
 
@@ -140,6 +141,7 @@ std::optional<Options> parse_options(int argc, char** argv, int* exit_code) {
   Options options;
   Lists lists;
   CLI::App app(kDescription, "roda-perf");
+  app.set_version_flag("--version", std::string("Roda ") + roda_version(), "print the version");
   add_what(&app, &lists, &options);
   add_how(&app, &options);
   try {

@@ -118,7 +118,7 @@ def ways() -> dict[str, Callable[[nn.Module], tuple[nn.Module, torch.optim.Optim
     address = hvd.broadcast_object(address)
     dist.init_process_group("gloo", init_method=f"tcp://{address}", rank=hvd.rank(), world_size=hvd.size())
     found = {BASE: lambda model: (model, adam(model)), PEER: by_ddp()}
-    if "roda" not in horovod.__version__:
+    if not hasattr(horovod, "roda_version"):
         return found | {"Horovod": by_optimizer()}
     found |= {"hvd": by_optimizer(), "hvd sharded": by_optimizer(sharded=True)}
     if "gradient_as_bucket_view" in inspect.signature(hvd.DistributedOptimizer).parameters:

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "bindings/c/roda.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
 
@@ -98,6 +99,7 @@ std::optional<Options> parse_options(int argc, char** argv, int* exit_code) {
   Options options;
   Lists lists;
   CLI::App app(kDescription, "roda-sim");
+  app.set_version_flag("--version", std::string("Roda ") + roda_version(), "print the version");
   add_what(&app, &lists, &options);
   add_how(&app, &options);
   try {

@@ -7,11 +7,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from horovod import conflict
-from horovod.version import __version__
+from horovod.version import __version__, roda_version
 
 conflict.check()
 
-__all__ = ["__version__", "run"]
+__all__ = ["__version__", "roda_version", "run"]
 
 if TYPE_CHECKING:
     from horovod.runner import run

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from horovod import tools
 from horovod.doctor.finding import Ended, install_line, run
+from horovod.version import add_version
 
 SOURCE = Path(__file__).parent / "share" / "roda" / "source"
 _OPTIONS = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-pthread", "-w"]
@@ -266,6 +267,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("name", choices=sorted(_RECIPES), help="the transport")
     parser.add_argument("--output", metavar="FOLDER", type=Path, help=f"where it goes (by default {users_folder()})")
+    add_version(parser)
     parser.add_argument("--verbose", action="store_true", help="print the compiler's calls")
     return parser
 

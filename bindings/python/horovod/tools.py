@@ -8,6 +8,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
 
+from horovod.conflict import DISTRIBUTION
+from horovod.version import roda_version
+
 
 def _execute(name: str) -> NoReturn:
     program = Path(__file__).parent / "bin" / name
@@ -18,7 +21,7 @@ def _execute(name: str) -> NoReturn:
 
 def headers_folder() -> Path | None:
     """Return the folder of the installed headers; None when they were not installed."""
-    for file in metadata.files("roda") or ():
+    for file in metadata.files(DISTRIBUTION) or ():
         if not file.match("roda/abi/types.h"):
             continue
         parts = (part for part in file.parts if part != "..")
@@ -36,12 +39,14 @@ def build_plugin() -> NoReturn:
 
 def config() -> None:
     """Prints what building a plugin needs: --cflags for the headers, --plugindir for where plugins lie."""
-    usage = "usage: roda-config --cflags | --plugindir"
+    usage = "usage: roda-config --cflags | --plugindir | --version"
     if sys.argv[1:] == ["--cflags"]:
         headers = headers_folder()
         print(f"-I{headers}" if headers else "")
     elif sys.argv[1:] == ["--plugindir"]:
         print(Path(__file__).parent / "lib" / "roda" / "plugins")
+    elif sys.argv[1:] == ["--version"]:
+        print(f"Roda {roda_version}")
     elif sys.argv[1:] in (["-h"], ["--help"]):
         print(f"{usage}\n{config.__doc__}")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import horovod
 import pytest
+from horovod.common.util import packages_of
 
 ROOT = Path(__file__).resolve().parents[3]
 TENSORFLOWS = {"tensorflow", "tensorflow-cpu", "tensorflow-gpu"}
@@ -26,7 +28,7 @@ def has(distribution: str) -> bool:
         return False
 
 
-pytestmark = pytest.mark.skipif(not has("roda"), reason="Roda is not installed as a distribution")
+pytestmark = pytest.mark.skipif(not has("roda-horovod"), reason="Roda is not installed as a distribution")
 needs_builder = pytest.mark.skipif(not has("setuptools") or not has("pip"), reason="pip or setuptools is not installed")
 
 
@@ -53,6 +55,10 @@ class Environment:
         command = [str(self.python), "-I", *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
+    def told_to_install(self, what: str) -> bool:
+        """Tell whether a text names what pip can install: a path that is there, or the pattern of our wheels' names."""
+        return what == "roda_horovod-*.whl" or Path(shlex.split(what)[0]).exists()
+
     def pip(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(self.python), *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -61,7 +67,7 @@ class Environment:
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
     made = Environment(tmp_path / "venv")
-    made.take("roda", "cloudpickle", "psutil", "pyyaml", "packaging")
+    made.take("roda-horovod", "cloudpickle", "psutil", "pyyaml", "packaging")
     return made
 
 
@@ -79,7 +85,7 @@ def horovod_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_metadata() -> None:
-    ours = metadata.metadata("roda")
+    ours = metadata.metadata("roda-horovod")
     assert set(ours.get_all("Provides-Extra")) == EXTRAS
     assert any(line.startswith("torch") and "extra" in line for line in ours.get_all("Requires-Dist"))
     assert "License :: OSI Approved :: Apache Software License" in ours.get_all("Classifier")
@@ -98,7 +104,7 @@ import importlib.metadata, importlib.util
 from packaging.requirements import Requirement
 version = importlib.metadata.version("horovod")
 import horovod
-assert version == horovod.__version__, (version, horovod.__version__)
+assert version == f"{horovod.__version__}+roda.{horovod.roda_version}", version
 for text in ("horovod", "horovod>=0.21.2", "horovod==0.28.1", "horovod[pytorch]>=0.28,<0.29"):
     requirement = Requirement(text)
     assert requirement.specifier.contains(version), text
@@ -138,7 +144,7 @@ assert module_available("horovod") and compare_version("horovod", operator.ge, "
 def test_the_name_has_the_extras_of_horovod(horovod_wheel: Path) -> None:
     (found,) = metadata.distributions(path=[str(horovod_wheel)])
     assert set(found.metadata.get_all("Provides-Extra")) == OF_HOROVOD
-    assert f"roda=={horovod.__version__.partition('roda.')[2]}" in found.metadata.get_all("Requires-Dist")
+    assert f"roda-horovod=={horovod.roda_version}" in found.metadata.get_all("Requires-Dist")
     assert all("dist-info" in str(file) for file in found.files)
 
 
@@ -153,11 +159,50 @@ def test_horovod_beside_us_is_an_error_with_the_line_that_mends_it(environment: 
     install_horovod_beside(environment)
     # What torch loads when it is imported comes up all the same.
     assert environment.run("-c", "import _roda_torch").returncode == 0
+    mend = "pip uninstall -y horovod && pip install --force-reinstall --no-deps "
     for arguments in (("-c", "import horovod"), ("-m", "horovod.doctor"), ("-m", "horovod.runner.launch", "--version")):
         done = environment.run(*arguments)
         assert done.returncode == 1
         assert "horovod-0.28.1.dist-info), and their files are mixed" in done.stderr
-        assert "pip uninstall -y horovod && pip install --force-reinstall --no-deps roda" in done.stderr
+        assert mend in done.stderr
+    assert environment.told_to_install(done.stderr.partition(mend)[2].strip())
+
+
+def install_former(environment: Environment) -> None:
+    """Roda under the name that it had, and its distribution `horovod`."""
+    for name, version, files, requirement in (
+        ("roda", "0.1.0", "horovod/__init__.py,,\n", ""),
+        ("horovod", "0.28.1+roda.0.1.0", "", "Requires-Dist: roda==0.1.0\n"),
+    ):
+        folder = environment.site / f"{name}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "RECORD").write_text(f"{files}{folder.name}/METADATA,,\n{folder.name}/RECORD,,\n")
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requirement}")
+        (folder / "INSTALLER").write_text("pip\n")
+
+
+@needs_builder
+def test_roda_under_its_former_name(environment: Environment) -> None:
+    """Uninstalled later, that would take our files along."""
+    install_former(environment)
+    assert environment.pip("check").returncode == 0
+    done = environment.run("-c", "import horovod")
+    assert done.returncode == 1
+    assert "Roda under its former name is installed beside Roda" in done.stderr
+    assert "roda-0.1.0.dist-info), and their files are mixed" in done.stderr
+    mend = "pip uninstall -y horovod roda && pip install --force-reinstall --no-deps "
+    assert environment.told_to_install(done.stderr.partition(mend)[2].strip())
+    assert environment.pip("uninstall", "-y", "horovod", "roda").returncode == 0
+    checked = environment.pip("check")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_a_strangers_roda_is_nobodys_business(environment: Environment) -> None:
+    folder = environment.site / "roda-0.1.23.dist-info"
+    folder.mkdir()
+    (folder / "RECORD").write_text("roda/__init__.py,,\n")
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: roda\nVersion: 0.1.23\n")
+    assert environment.run("-c", "import horovod").returncode == 0
 
 
 def test_the_doctor_tells_when_horovod_came_later(environment: Environment) -> None:
@@ -189,11 +234,11 @@ def test_the_doctor_names_a_package_that_is_missing(environment: Environment) ->
 
 
 @pytest.mark.parametrize("name", ["torch", "tensorflow", "keras", "jax", "mxnet", "ray", "spark"])
-def test_a_binding_without_its_framework_names_the_extra(environment: Environment, name: str) -> None:
+def test_a_binding_without_its_framework_tells_what_to_install(environment: Environment, name: str) -> None:
     done = environment.run("-c", f"import horovod.{name}")
     assert done.returncode == 1
     framework = {"spark": "pyspark"}.get(name, name)
-    text = f"horovod.{name} needs {framework}, which is not installed: pip install 'roda[{name}]'"
+    text = f"horovod.{name} needs {framework}, which is not installed: pip install {packages_of(framework)}"
     assert done.stderr.strip().splitlines()[-1] == f"ModuleNotFoundError: {text}"
 
 
@@ -203,5 +248,18 @@ def test_versions_agree() -> None:
     for path in ("pyproject.toml", "packaging/horovod/pyproject.toml"):
         line = next(line for line in (ROOT / path).read_text().splitlines() if line.startswith("version ="))
         versions[path] = ast.literal_eval(line.partition("=")[2].strip())
-    assert versions["packaging/horovod/pyproject.toml"] == horovod.__version__
-    assert horovod.__version__.endswith(f"+roda.{versions['pyproject.toml']}")
+    assert horovod.__version__ == "0.28.1"  # exactly: programs end at another one
+    assert horovod.roda_version == versions["pyproject.toml"]
+    assert versions["packaging/horovod/pyproject.toml"] == f"0.28.1+roda.{horovod.roda_version}"
+
+
+def test_every_tool_tells_the_version() -> None:
+    entries = metadata.distribution("roda-horovod").entry_points
+    for name in (entry.name for entry in entries if entry.group == "console_scripts"):
+        program = Path(sys.executable).with_name(name)
+        if not program.exists():
+            pytest.skip(f"{name} is not beside this Python")
+        told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        ours = f"Roda {horovod.roda_version}"
+        expected = f"0.28.1 ({ours})" if name == "horovodrun" else ours
+        assert (told.returncode, told.stdout.strip()) == (0, expected), name

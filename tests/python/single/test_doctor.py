@@ -16,6 +16,7 @@ from typing import Any
 import horovod
 import pytest
 from examination import DOCTOR, QUICK, examine, find, findings, program, write
+from horovod.conflict import source
 from horovod.doctor import machine, page, selftest, software
 from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Ended, Finding, pip_line, run
 from horovod.doctor.loader import explain, runs_on_musl
@@ -61,11 +62,11 @@ def test_a_broken_mpirun_comes_before_the_one_that_works(everything: Found) -> N
         assert "no working mpirun" in everything["Self-test", "mpi"]["text"]
 
 
-def test_frameworks_that_are_not_there_name_the_extra(everything: Found) -> None:
+def test_frameworks_that_are_not_there_tell_what_to_install(everything: Found) -> None:
     assert [name for section, name in everything if section == "Frameworks"] == list(software.FRAMEWORKS)
     spark = everything["Frameworks", "pyspark"]
     assert (spark["state"], spark["text"]) == (ABSENT, "is not installed")
-    assert spark["mend"].endswith("'roda[spark]'")
+    assert spark["mend"] == "pip install pyspark pandas pyarrow fsspec"
 
 
 @pytest.mark.skipif(shutil.which("roda-info") is None, reason="the package's commands are not on the PATH")
@@ -143,7 +144,7 @@ def test_an_engine_for_a_newer_system(tmp_path: Path) -> None:
     assert broken["state"] == "broken"
     assert "this build of Roda needs glibc 9." in broken["text"]
     assert f"this system has {platform.libc_ver()[1]}" in broken["text"]
-    assert "pip install --no-binary roda" in broken["mend"]
+    assert "pip install --force-reinstall --no-deps . " in broken["mend"]
     if (torch := found["Frameworks", "torch"])["state"] != "absent":
         assert torch["state"] == "broken"
         assert "needs the engine" in torch["text"]
@@ -157,7 +158,7 @@ def test_an_engine_for_a_newer_system(tmp_path: Path) -> None:
 def test_libraries_that_are_too_old() -> None:
     text, _ = explain("/opt/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by _roda.so)")
     assert text == "this build of Roda needs GLIBCXX 3.4.30, and the C++ library here (/opt/libstdc++.so.6) is older"
-    assert explain("it is broken") == ("it is broken", "pip install --force-reinstall roda")
+    assert explain("it is broken") == ("it is broken", f"pip install --force-reinstall --no-deps {source()}")
 
 
 def test_musl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

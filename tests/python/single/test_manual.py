@@ -14,7 +14,7 @@ import pytest
 
 MAKE = Path(__file__).parents[3] / "tools" / "manual" / "make.py"
 INSTALLED = shutil.which("roda-info") is not None
-ENTRIES = metadata.distribution("roda").entry_points if INSTALLED else []
+ENTRIES = metadata.distribution("roda-horovod").entry_points if INSTALLED else []
 PROGRAMS = [entry.name for entry in ENTRIES if entry.group == "console_scripts"]
 
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="the package's commands are not on the PATH")
@@ -75,4 +75,4 @@ def test_shells_complete_options_and_their_values(made: Path, shell: str) -> Non
     assert offered("roda-info", "--memory", "") == {"host", "cuda"}
     assert offered("roda-conformance", "--pl") == {"--plugin"}
     assert offered("roda-build-plugin", "m") == {"mpi"}
-    assert offered("roda-config", "--") == {"--cflags", "--plugindir"}
+    assert offered("roda-config", "--") == {"--cflags", "--plugindir", "--version"}

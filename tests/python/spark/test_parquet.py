@@ -115,10 +115,10 @@ def test_what_can_not_be_read_is_named(tmp_path: Path) -> None:
         parquet.find(FILES, str(tmp_path / "empty"))
 
 
-def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_error_tells_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pyarrow")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ModuleNotFoundError, match=r"needs pyarrow, .*: pip install 'roda\[spark\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"needs pyarrow, .*: pip install pyarrow"):
         parquet.find(FILES, str(tmp_path))
 
 

@@ -106,11 +106,21 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
         )
 
 
+def packages_of(module: str) -> str:
+    """Return what pip installs for a framework to be used with its binding, as a shell reads it."""
+    return {"pyspark": "pyspark pandas pyarrow fsspec", "mxnet": "mxnet 'numpy<1.24'"}.get(module, module)
+
+
+def lightning_package() -> str:
+    """Return which package of Lightning's is meant: the one that the program has imported, or the one that there is."""
+    is_older = "pytorch_lightning" in sys.modules or importlib.util.find_spec("lightning") is None
+    return "pytorch_lightning" if is_older else "lightning.pytorch"
+
+
 def require_framework(module: str, binding: str) -> None:
     """Raise ModuleNotFoundError, with the line to type, when the framework of a binding is not installed."""
     if module not in sys.modules and importlib.util.find_spec(module) is None:
-        extra = binding.rpartition(".")[2]
-        text = f"{binding} needs {module}, which is not installed: pip install 'roda[{extra}]'"
+        text = f"{binding} needs {module}, which is not installed: pip install {packages_of(module)}"
         raise ModuleNotFoundError(text, name=module)
 
 

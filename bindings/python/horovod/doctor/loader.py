@@ -6,6 +6,7 @@ import platform
 import re
 from pathlib import Path
 
+from horovod.conflict import source
 from horovod.doctor.finding import pip_line
 
 _TOO_OLD = re.compile(r"(\S+): version `(GLIBC|GLIBCXX|CXXABI)_([\d.]+)' not found")
@@ -26,10 +27,10 @@ def explain(error: str) -> tuple[str, str]:
         return "this Python runs on musl, and Roda needs glibc", GLIBC_MEND
     too_old = _TOO_OLD.search(error)
     if too_old is None:
-        return error, pip_line("roda", "--force-reinstall")
+        return error, pip_line(source(), "--force-reinstall --no-deps")
     file, library, version = too_old.groups()
     needs = f"this build of Roda needs glibc {version}, and this system has {platform.libc_ver()[1]}"
     if library != "GLIBC":
         needs = f"this build of Roda needs {library} {version}, and the C++ library here ({file}) is older"
-    compiled_here = pip_line("roda", "--no-binary roda --force-reinstall")
-    return needs, f"{compiled_here}   (compiles it on this system; or take a newer system or image)"
+    compiled_here = pip_line(".", "--force-reinstall --no-deps")
+    return needs, f"{compiled_here}   (in a clone of Roda: compiles it on this system; or take a newer system or image)"

@@ -16,6 +16,7 @@ from pathlib import Path
 import horovod
 from horovod.doctor import machine, selftest, software
 from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding
+from horovod.version import add_version
 
 _MARKS = {OK: "ok", ABSENT: "--", WARNING: "look", BROKEN: "BROKEN"}
 _ABOUT_BANDWIDTH = (
@@ -41,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-self-test", action="store_true", help="do not run two ranks over each usable transport")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_version(parser)
     return parser
 
 
@@ -110,8 +112,9 @@ def _print_text(findings: Sequence[Finding], asked: Sequence[str], missing: Sequ
 
 def _print_json(findings: Sequence[Finding], asked: Sequence[str], missing: Sequence[str]) -> None:
     entries = [asdict(each) for each in findings]
-    found = {"horovod": horovod.__version__, "host": platform.node(), "asked": asked, "unusable": missing}
-    print(json.dumps({**found, "findings": entries}, indent=2))
+    versions = {"horovod": horovod.__version__, "roda": horovod.roda_version}
+    found = {"host": platform.node(), "asked": asked, "unusable": missing, "findings": entries}
+    print(json.dumps({**versions, **found}, indent=2))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 import horovod
 from horovod.build_plugin import users_folder
+from horovod.common.util import packages_of
 from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Ended, Finding, install_line, pip_line, run
 from horovod.doctor.loader import explain
 from horovod.runner.mpi_run import implementation_in
@@ -86,7 +87,8 @@ def installation(answer: Mapping[str, Any]) -> Iterator[Finding]:
     """Tell what this is, and which libraries it has loaded."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield _installed("Python", OK, f"{version}, {sys.implementation.name}", path=sys.executable)
-    yield _installed("package", OK, f"horovod {horovod.__version__}", path=str(Path(horovod.__file__).parent))
+    versions = f"horovod {horovod.__version__}, Roda {horovod.roda_version}"
+    yield _installed("package", OK, versions, path=str(Path(horovod.__file__).parent))
     if "error" in answer.get("topology", {}):
         mend = "correct or unset the variable that it names; `roda-info --env` lists them"
         yield _installed("settings", BROKEN, answer["topology"]["error"], mend)
@@ -187,8 +189,7 @@ def frameworks(has_engine: bool) -> Iterator[Finding]:
     """
     for module, distribution, binding in _FRAMEWORKS:
         if not _is_there(module):
-            extra = binding.rpartition(".")[2]
-            yield _framework(module, ABSENT, "is not installed", pip_line(f"'roda[{extra}]'"))
+            yield _framework(module, ABSENT, "is not installed", pip_line(packages_of(module)))
             continue
         version = _version_of(distribution, module)
         if not has_engine:

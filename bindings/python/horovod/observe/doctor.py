@@ -17,6 +17,7 @@ from horovod.common.model import of
 from horovod.observe import flight
 from horovod.observe.diagnosis import describe, diagnose
 from horovod.observe.others import Others, add_others
+from horovod.version import add_version
 
 
 @dataclass
@@ -77,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "job", nargs="*", help="process id of a rank or of the launcher; dumps, or folders with them (of all hosts)"
     )
     add_others(parser)
+    add_version(parser)
     parser.add_argument("--json", action="store_true", help="print the records themselves, as a dump has them")
     parser.add_argument("--dump", metavar="FOLDER", type=Path, help="write a dump into the folder, too")
     return parser

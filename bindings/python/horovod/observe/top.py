@@ -22,6 +22,7 @@ from horovod.observe.diagnosis import bytes_in_words, diagnose, in_brief
 from horovod.observe.others import Others, add_others
 from horovod.observe.steps import length, union, within
 from horovod.runner.util.door import Door
+from horovod.version import add_version
 
 _OF_STEPS_NS = 60 * 10**9  # steps are counted over a minute at most
 
@@ -206,6 +207,7 @@ def _parser() -> argparse.ArgumentParser:
         conflict_handler="resolve",  # -i is the interval here, and no key of ssh
     )
     add_others(parser)
+    add_version(parser)
     parser.add_argument("pid", type=int, nargs="?", help="process id of a rank, or of the launcher, on this host")
     parser.add_argument("-i", "--interval", type=float, default=1.0, metavar="SECONDS", help="between looks (1)")
     parser.add_argument("--once", action="store_true", help="look once, for an interval, and end")

@@ -11,6 +11,7 @@ from pathlib import Path
 from horovod.common import model
 from horovod.common.model import of
 from horovod.observe import page, steps, timeline
+from horovod.version import add_version
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -19,6 +20,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Say where the time of a job's steps goes. Each rank writes a timeline with "
         "HOROVOD_TIMELINE='trace.{rank}.json'.",
     )
+    add_version(parser)
     parser.add_argument("timelines", nargs="+", type=Path, help="files of the ranks, of one at least")
     parser.add_argument("-o", "--output", type=Path, default=Path("roda-trace.html"), help="the page (roda-trace.html)")
     parser.add_argument(

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from horovod.version import __version__
+from horovod.version import __version__, roda_version
 
 
 class _CheckBuild(argparse.Action):
@@ -57,7 +57,8 @@ def make_parser() -> Parser:
         argument_default=argparse.SUPPRESS,
     )
     add = parser.add_argument
-    add("-v", "--version", action="version", version=__version__, help="print the version and exit")
+    version = f"{__version__} (Roda {roda_version})"
+    add("-v", "--version", action="version", version=version, help="print the version and exit")
     add("-np", "--num-proc", type=int, dest="num_proc", help="number of processes")
     add("-cb", "--check-build", action=_CheckBuild, nargs=0, help="print what is usable on this machine and exit")
     add("--disable-cache", action="store_true", help="with --mpi: ask hosts again that answered within the last hour")

@@ -10,26 +10,24 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 import horovod.torch as hvd
+from horovod.common.util import lightning_package
 from horovod.torch._hooks import end_hooks
 
-if TYPE_CHECKING or "pytorch_lightning" not in sys.modules:
-    _PYTORCH, _FABRIC = "lightning.pytorch", "lightning.fabric"
-else:
-    _PYTORCH, _FABRIC = "pytorch_lightning", "lightning_fabric"
+_PYTORCH = lightning_package()
+_FABRIC = "lightning_fabric" if _PYTORCH == "pytorch_lightning" else "lightning.fabric"
 
 try:
     _strategies: Any = importlib.import_module(f"{_PYTORCH}.strategies")
     _ClusterEnvironment: Any = importlib.import_module(f"{_FABRIC}.plugins.environments").ClusterEnvironment
     from lightning_utilities.core.rank_zero import rank_zero_only
 except ImportError as error:
-    raise ImportError("horovod.torch.lightning needs Lightning 2: pip install 'roda[lightning]'") from error
+    raise ImportError("horovod.torch.lightning needs Lightning 2: pip install lightning") from error
 
 __all__ = ["HorovodEnvironment", "HorovodStrategy"]
 
