@@ -7,6 +7,8 @@ imports torch only when called: torch may be at its own import when this module 
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 from typing import Any
 
 
@@ -17,6 +19,31 @@ def create(options: Any, more: Any) -> Any:
     return create_group(options, more)
 
 
+def is_asked_for() -> bool:
+    """Tell whether ``init_process_group("roda")`` is under way: torch tells the backend to nobody whom it calls."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "init_process_group":
+        frame = frame.f_back
+    return frame is not None and "roda" in re.split("[:,]", str(frame.f_locals.get("backend")).lower())
+
+
+def _let_env_find_us(handlers: dict[str, Any]) -> None:
+    """Have ``env://`` ask the engine for a job's numbers, once it is to bring processes together for the backend."""
+    by_torch = handlers.get("env")
+
+    def env(url: str, **options: Any) -> Any:
+        if "roda" not in handlers and is_asked_for():
+            handlers["env"] = by_torch
+            from horovod.torch import distributed
+
+            distributed.register()
+            return handlers["env"](url, **options)
+        return by_torch(url, **options)
+
+    if by_torch is not None:
+        handlers["env"] = env
+
+
 def register() -> None:
     """Make the backend known; does nothing the second time, and before torch 2.1."""
     import torch.distributed as dist
@@ -25,3 +52,4 @@ def register() -> None:
         return
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
         dist.Backend.register_backend("roda", create, extended_api=True, devices=["cpu", "cuda"])
+        _let_env_find_us(getattr(sys.modules.get("torch.distributed.rendezvous"), "_rendezvous_handlers", {}))

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from typing import Any
+
+import cloudpickle
 import horovod.torch as hvd
 import pytest
 import torch
@@ -190,6 +193,25 @@ def test_compression_and_channels_last() -> None:
     optimizer.step()
     mean = (hvd.size() + 1) / 2
     assert torch.allclose(start - model.weight, torch.full_like(start, 18.0 * mean), rtol=1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"op": hvd.Adasum}, {"sharded": True}], ids=["plain", "adasum", "sharded"])
+def test_programs_can_tell_that_it_is_distributed(options: dict[str, Any]) -> None:
+    """By the ways that they know: the type's module or text, and Horovod's private method."""
+    if "op" in options and hvd.size() & (hvd.size() - 1):
+        pytest.skip("Adasum takes a power of two")
+    model = make_model()
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(inner, model.named_parameters(), **options)
+    assert type(optimizer).__module__.startswith("horovod")
+    assert "horovod" in str(type(optimizer))
+    assert hasattr(optimizer, "_allreduce_grad_async")
+    assert not hasattr(inner, "_allreduce_grad_async")
+    assert isinstance(optimizer, torch.optim.SGD)
+    assert repr(optimizer).startswith("SGD (")
+    copied = cloudpickle.loads(cloudpickle.dumps(optimizer))
+    assert isinstance(copied, torch.optim.SGD)
+    assert copied.param_groups[0]["lr"] == 0.1
 
 
 def test_it_is_an_optimizer_of_the_same_class() -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,6 @@ import sys
 import torch
 import torch.distributed as dist
 
-if "import first" in sys.argv:
-    import horovod.torch
 dist.init_process_group("roda")  # known without: torch has called the entry point
 import horovod.torch as hvd
 
@@ -66,12 +65,73 @@ def test_horovodrun(program: str, horovodrun: Callable[..., object]) -> None:
 @pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="Open MPI's mpirun is not installed")
 def test_mpirun(program: str) -> None:
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    # env:// knows MPI's jobs only when horovod.torch is imported.
-    command = ["mpirun.openmpi", "-np", "2", "--oversubscribe", sys.executable, program, "", "import first"]
+    command = ["mpirun.openmpi", "-np", "2", "--oversubscribe", sys.executable, program, ""]
     environment = bare_environment() | allowed
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert "size 2" in done.stdout
+
+
+ALONE = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("roda")
+assert (dist.get_rank(), dist.get_world_size()) == (0, 1)
+ones = torch.ones(2)
+dist.all_reduce(ones)
+assert ones.tolist() == [1, 1]
+dist.destroy_process_group()
+try:
+    dist.init_process_group("gloo")  # nobody asked us
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("before", ["", "import horovod.torch\n"])
+def test_a_process_that_no_launcher_started_is_a_job_of_one(before: str) -> None:
+    numbers = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    environment = {name: value for name, value in bare_environment().items() if name not in numbers}
+    command = [sys.executable, "-c", before + ALONE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "RANK expected, but not set" in done.stdout
+    half = {**environment, "WORLD_SIZE": "2"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=half, check=False)
+    assert "RANK expected, but not set" in done.stderr
+
+
+LIGHTNING = """
+import horovod.torch.lightning
+import lightning
+import torch
+from torch.utils.data import DataLoader
+
+class Line(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.line = torch.nn.Linear(2, 1)
+
+    def training_step(self, batch, _):
+        return self.line(batch).square().mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+trainer = lightning.Trainer(accelerator="cpu", strategy="horovod", max_epochs=1, **quiet)
+trainer.fit(Line(), DataLoader(torch.ones(4, 2), 2))
+print("steps", trainer.global_step, "ranks", trainer.world_size)
+"""
+
+
+@pytest.mark.skipif(find_spec("lightning") is None, reason="Lightning is not installed")
+def test_lightnings_strategy_in_such_a_process() -> None:
+    command = [sys.executable, "-c", LIGHTNING]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=bare_environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    assert "steps 2 ranks 1" in done.stdout
 
 
 def test_numbers_that_contradict_the_launcher(horovodrun: Callable[..., object]) -> None:

@@ -48,9 +48,9 @@ class DistributedAdasumMixin:
             raise AssertionError(TOO_MANY_PASSES)
         self._allreduce_delay[parameter] -= 1
         if self._allreduce_delay[parameter] == 0:
-            self._reduce_update(parameter)
+            self._allreduce_grad_async(parameter)
 
-    def _reduce_update(self, parameter: torch.Tensor) -> None:
+    def _allreduce_grad_async(self, parameter: torch.Tensor) -> None:
         before = parameter.detach().clone()
         self._step_for(parameter)
         with torch.no_grad():
@@ -91,7 +91,7 @@ class DistributedAdasumMixin:
             if parameter not in self._handles:
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
-                self._reduce_update(parameter)
+                self._allreduce_grad_async(parameter)
         running, self._handles = self._handles, {}
         self._allreduce_delay = dict.fromkeys(self._trained, self.backward_passes_per_step)
         for parameter, (handle, before, context) in running.items():

@@ -110,7 +110,7 @@ class DistributedMixin:
             return
         members = self._group_of.get(parameter)
         if members is None:
-            self._reduce(parameter)
+            self._allreduce_grad_async(parameter)
         elif all(self._allreduce_delay[member] == 0 for member in members):
             self._reduce_group(members)
 
@@ -130,10 +130,10 @@ class DistributedMixin:
         for member in bucket.members:
             del self._bucket_of[member], self._group_of[member]
             if member is not parameter and self._allreduce_delay[member] == 0:
-                self._reduce(member)
+                self._allreduce_grad_async(member)
         return None
 
-    def _reduce(self, parameter: torch.Tensor) -> None:
+    def _allreduce_grad_async(self, parameter: torch.Tensor) -> None:
         name, gradient = self._parameter_names[parameter], parameter.grad
         if gradient.is_sparse and not self.sparse_as_dense:
             wait = sparse_allreduce_async(gradient, name, self.op, self.process_set)
@@ -248,7 +248,7 @@ class DistributedMixin:
             if parameter in self._group_of:
                 self._reduce_group(members)
             else:
-                self._reduce(parameter)
+                self._allreduce_grad_async(parameter)
 
     def _wait_for_all(self) -> None:
         # Every reduction is waited for, whatever becomes of the others: none may touch a gradient afterwards. The last

@@ -13,7 +13,7 @@ from horovod.torch.functions import broadcast_object
 
 Groups = Mapping[torch.Tensor, Sequence[torch.Tensor]]
 
-_WRONG_TYPE = "groups should be a non-negative integer or a list of lists of torch.Tensor."
+_WRONG_TYPE = "groups should be a non-negative integer or a list of list of torch.Tensor."
 
 
 def assign_groups(

@@ -114,17 +114,17 @@ class ShardedMixin:
         self._synchronized = False
         self._allreduce_delay[parameter] -= 1
         if self._allreduce_delay[parameter] == 0:
-            self._reduce(self._shard_of[parameter])
+            self._allreduce_grad_async(parameter)
 
-    def _reduce(self, shard: Shard) -> None:
-        gradient = shard.parameter.grad
+    def _allreduce_grad_async(self, parameter: torch.Tensor) -> None:
+        shard, gradient = self._shard_of[parameter], parameter.grad
         if gradient is not None and gradient.is_sparse:
             if not self.sparse_as_dense:
                 raise ValueError("sharded=True cannot reduce sparse gradients; set sparse_as_dense=True.")
             gradient = gradient.to_dense()
         sent, context = self._compression.compress(shard.flat_gradient(gradient))
         handle = reducescatter_async(sent, f"{shard.name}.shard", self.op, self.process_set, **self._factors)
-        self._handles[shard.parameter] = (handle, context)
+        self._handles[parameter] = (handle, context)
 
     # --- the optimizer's interface ---
 
@@ -140,7 +140,7 @@ class ShardedMixin:
         """
         for parameter in self._allreduce_delay if self._active else ():
             if parameter not in self._handles:
-                self._reduce(self._shard_of[parameter])
+                self._allreduce_grad_async(parameter)
         running, self._handles = self._handles, {}
         self._allreduce_delay = dict.fromkeys(self._allreduce_delay, self.backward_passes_per_step)
         first_error: Exception | None = None

@@ -97,9 +97,8 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
         gradient_as_bucket_view = _can_use_buckets(sharded, op, compression, groups)
     mixin = ShardedMixin if sharded else DistributedAdasumMixin if use_delta else DistributedMixin
     mixin.step.hooked = True  # torch runs step hooks around the wrapped class's step, and would around this as well
-    cls = type(
-        optimizer.__class__.__name__, (mixin, optimizer.__class__), {"__module__": optimizer.__class__.__module__}
-    )
+    # Of this module: programs look for "horovod" in the type to know that an optimizer is distributed.
+    cls = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), {"__module__": __name__})
     result = cls.__new__(cls)
     # The instance is taken over rather than built anew: whatever the class's constructor wants stays as it was given.
     # Functions set on the instance (a scheduler wraps `step`) belong to the old one.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import _roda_torch
 import torch.distributed as dist
 
 from horovod import _roda
@@ -126,8 +127,8 @@ def _numbers_are_the_engines(url: str) -> bool:
     given = parse_qs(urlsplit(url).query)
     rank = given.get("rank", [os.environ.get("RANK")])[0]
     size = given.get("world_size", [os.environ.get("WORLD_SIZE")])[0]
-    if rank is None:
-        return bool(_roda.launcher())
+    if rank is None:  # without a launcher, and with nobody to join, it is a job of one
+        return bool(_roda.launcher()) or (size in (None, "1") and _roda_torch.is_asked_for())
     return (rank, size) == (os.environ.get("HOROVOD_RANK"), os.environ.get("HOROVOD_SIZE"))
 
 
