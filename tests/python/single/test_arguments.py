@@ -7,9 +7,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.config_parser import set_env_from_args
 from horovod.runner.common.util.env import exportable, get_env_rank_and_size
-from horovod.runner.launch import _worker_environment, make_settings, parse_args, run_commandline, run_controller
+from horovod.runner.common.util.settings import Settings
+from horovod.runner.common.util.timeout import Timeout
+from horovod.runner.launch import (
+    _worker_environment,
+    make_elastic_settings,
+    make_settings,
+    parse_args,
+    run_commandline,
+    run_controller,
+)
 
 
 def environment(*flags: str) -> dict[str, str]:
@@ -105,11 +115,24 @@ def test_everything_after_the_command_belongs_to_it() -> None:
     assert not args.verbose
 
 
+def test_a_command_line_without_a_command_is_parsed() -> None:
+    """As Horovod does for code that has the rest from elsewhere; only running it needs a command."""
+    args = parse_args(["-np", "2", "-H", "localhost:2"])
+    assert (args.num_proc, args.hosts, args.command) == (2, "localhost:2", [])
+
+
+def test_names_of_variables() -> None:
+    assert config_parser.HOROVOD_FUSION_THRESHOLD == "HOROVOD_FUSION_THRESHOLD"
+    assert config_parser.NCCL_IB_DISABLE == "NCCL_IB_DISABLE"
+    names = {name for name in vars(config_parser) if name.startswith("HOROVOD_")}
+    assert names == {option.variable for option in config_parser.OPTIONS}
+
+
 def test_abbreviated_flags() -> None:
     assert parse_args(["--num-p", "3", "--fusion", "4", "train"]).fusion_threshold_mb == 4
 
 
-@pytest.mark.parametrize("argv", [["train"], ["-np", "2"], ["-np", "2", "-H", "a:1", "--hostfile", "x", "t"]])
+@pytest.mark.parametrize("argv", [["train"], ["-np", "2", "-H", "a:1", "--hostfile", "x", "t"]])
 def test_wrong_command_lines(argv: list[str]) -> None:
     with pytest.raises(SystemExit):
         parse_args(argv)
@@ -249,6 +272,17 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.nics == ["eth0", "eth1"]
     assert settings.start_timeout == 11
     assert make_settings(parse_args(["-np", "3", "--start-timeout", "5", "train"])).start_timeout == 5
+
+
+def test_settings_of_horovods_code() -> None:
+    names = ("key", "run_func_mode", "tcp_flag", "binding_args", "extra_mpi_args", "output_filename", "start_timeout")
+    unset = Settings(verbose=2, hosts="localhost:2", nics=None, **dict.fromkeys(names))
+    assert (unset.num_proc, unset.verbose, unset.elastic, unset.nics) == (None, 2, False, [])
+    assert unset.start_timeout == Settings().start_timeout
+    deadline = Timeout(7, "{activity}")
+    assert Settings(start_timeout=deadline).start_timeout is deadline
+    elastic = make_elastic_settings(parse_args(["-np", "2", "--min-np", "1"]))
+    assert elastic.elastic
 
 
 def test_a_list_of_interfaces_under_the_name_of_one_is_deprecated(capsys: pytest.CaptureFixture[str]) -> None:

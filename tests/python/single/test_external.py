@@ -103,6 +103,7 @@ def test_hosts_of_a_machine_with_csm(in_lsf: Path, monkeypatch: pytest.MonkeyPat
     path = js_run.generate_jsrun_rankfile(settings, str(tmp_path / "erf"))
     lines = Path(path).read_text().splitlines()
     assert lines[:3] == ["overlapping_rs: allow", "cpu_index_using: logical", ""]
+    assert [index for index, line in enumerate(lines) if not line] == [2, 9]  # before each host
     assert lines[3] == "rank: 0: { hostname: h1; cpu: {0-27} ; gpu: * ; mem: * }"
     assert lines[-1] == "rank: 11: { hostname: h2; cpu: {140-167} ; gpu: * ; mem: * }"
     with pytest.raises(ValueError, match="Host h1 has 7 slots and 6 GPUs"):
@@ -114,7 +115,7 @@ def test_hosts_of_a_machine_with_csm(in_lsf: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_jsruns_command_line() -> None:
-    settings = Settings(num_proc=2, hosts="a:2", tcp=True, output_filename="out dir", extra_mpi_args="-async")
+    settings = Settings(num_proc=2, hosts="a:2", tcp_flag=True, output_filename="out dir", extra_mpi_args="-async")
     assert js_run.get_command(settings, "the erf", ["python", "a b"]) == (
         "jsrun --erf_input 'the erf' --stdio_stderr 'out dir' --stdio_stdout 'out dir' --smpiargs '-tcp -async' "
         "python 'a b'"

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import cloudpickle
 import pytest
 from horovod.common import util
 from horovod.common.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
@@ -86,6 +87,8 @@ def test_codec() -> None:
 
 def test_timeout() -> None:
     Timeout(60, "{activity}").check_time_out_for("nothing")
+    assert f"{1 + Timeout(60, ''):g}" == "61"  # a number wherever seconds are wanted
+    assert cloudpickle.loads(cloudpickle.dumps(Timeout(60, ""))).remaining() > 0
     with pytest.raises(TimeoutException, match="waiting for godot took 0"):
         Timeout(0, "{activity} took {timeout}").check_time_out_for("waiting for godot")
 

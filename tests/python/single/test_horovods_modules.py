@@ -187,6 +187,8 @@ def test_ranks_that_others_start_meet_at_the_rendezvous() -> None:
 
 def test_addresses_of_this_host() -> None:
     assert "lo" in network.get_local_host_intfs()
+    assert network.get_local_intfs() == network.get_local_intfs("lo") == {"lo"}
+    assert network.get_local_intfs("eth99") == set()
     assert network.get_driver_ip(["lo"]) == "127.0.0.1"
     with pytest.raises(ValueError, match="'eth99' does not exist"):
         network.get_driver_ip(["eth99"])

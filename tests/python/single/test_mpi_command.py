@@ -61,7 +61,7 @@ def test_many_hosts(tmp_path: Path) -> None:
 
 def test_spectrum_mpi(tmp_path: Path) -> None:
     assert "-bind-to socket -map-by socket -rank-by core -x A" in build(tmp_path, "IBM Spectrum MPI 10")
-    assert "-rank-by core -tcp -x A" in build(tmp_path, "IBM Spectrum MPI 10", tcp=True)
+    assert "-rank-by core -tcp -x A" in build(tmp_path, "IBM Spectrum MPI 10", tcp_flag=True)
 
 
 def test_mpich_and_intel(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ class Coordinator:
             address = "127.0.0.1" if is_local else ray.util.get_node_ip_address()
         self._server = _roda.RendezvousServer(address, 0, self.key)
         return create_run_env_vars(
-            address, nics or (network.loopback_interfaces() if is_local else []), self._server.port
+            address, nics or (sorted(network.get_local_intfs()) if is_local else []), self._server.port
         )
 
     def establish_rendezvous(self) -> dict[str, str]:

@@ -151,7 +151,7 @@ def launch_gloo(
     reached = ReachPort(listens_at)
     try:
         is_told = bool(settings.nics or env.get("HOROVOD_GLOO_IFACE") or remote_hosts)
-        nics = settings.nics if is_told else network.loopback_interfaces()
+        nics = settings.nics if is_told else sorted(network.get_local_intfs())
         environment = {**exportable(env), **create_run_env_vars(address, nics, server.port)}
         hosts = _host_jobs(slots, remote_hosts, address, addresses, reached.number)
         job = Job(settings, hosts, command, environment, key, function)

@@ -54,8 +54,9 @@ def generate_jsrun_rankfile(settings: Settings, path: str | None = None) -> str:
     ranks = get_host_assignments(hosts, settings.num_proc, settings.num_proc)
     cpus = LSFUtils.get_num_cores(hosts[0].hostname) * LSFUtils.get_num_threads(hosts[0].hostname)
     share = max(1, cpus // (gpus or max(host.slots for host in hosts)))
-    lines = ["overlapping_rs: allow", "cpu_index_using: logical", ""]
+    lines = ["overlapping_rs: allow", "cpu_index_using: logical"]
     for slot in ranks:
+        lines += [""] if slot.local_rank == 0 else []  # between hosts
         first = slot.local_rank * share
         places = f"cpu: {{{first}-{first + share - 1}}} ; gpu: * ; mem: *"
         lines.append(f"rank: {slot.rank}: {{ hostname: {slot.hostname}; {places} }}")
@@ -71,7 +72,7 @@ def get_command(settings: Settings, rankfile: str | None, command: Sequence[str]
     """Return the shell command that starts the job; without a rank file by ``settings.binding_args``."""
     binding = settings.binding_args or f"--erf_input {shlex.quote(str(rankfile))}"
     output = settings.output_filename
-    options = [*(_SMPI_FLAGS_TCP if settings.tcp else _SMPI_FLAGS), *filter(None, [settings.extra_mpi_args])]
+    options = [*(_SMPI_FLAGS_TCP if settings.tcp_flag else _SMPI_FLAGS), *filter(None, [settings.extra_mpi_args])]
     parts = [
         "jsrun",
         binding,

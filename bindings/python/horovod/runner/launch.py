@@ -91,8 +91,6 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     if args.num_proc is None and (args.host_discovery_script or not lsf.LSFUtils.using_lsf()):
         parser.error("the following arguments are required: -np/--num-proc")
     check_counts(args)
-    if not args.command:
-        parser.error("the command to run is missing")
     return args
 
 
@@ -199,7 +197,7 @@ def make_settings(args: argparse.Namespace) -> Settings:
         termination_grace=_number(args.termination_grace_seconds, "HOROVOD_TERMINATION_GRACE_SECONDS", 5),
         extra_mpi_args=args.mpi_args,
         binding_args=args.binding_args,
-        tcp=bool(args.tcp),
+        tcp_flag=bool(args.tcp),
     )
 
 
@@ -254,7 +252,7 @@ def make_elastic_settings(args: argparse.Namespace) -> ElasticSettings:
             raise ValueError(too_few_slots(settings.num_proc, parse_hosts(settings.hosts)))
         discovery = FixedHosts(slots)
     return ElasticSettings(
-        **vars(settings),
+        **{**vars(settings), "elastic": True},
         discovery=discovery,
         min_num_proc=least,
         max_num_proc=most,
@@ -335,6 +333,8 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
     open_closed_streams()
     try:
         args = parse_args(argv)
+        if not args.command:
+            make_parser().error("the command to run is missing")
     except (ValueError, OSError) as error:
         print(f"horovodrun: {error}", file=sys.stderr)
         sys.exit(2)

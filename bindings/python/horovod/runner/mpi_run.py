@@ -200,7 +200,7 @@ def get_command(settings: Settings, nics: Sequence[str], env: Mapping[str, str],
     ValueError
         When the MPI that is there cannot do what was asked for.
     """
-    flags, binding, name = _get_mpi_implementation_flags(settings.tcp, env)
+    flags, binding, name = _get_mpi_implementation_flags(settings.tcp_flag, env)
     if flags is None or binding is None:
         raise RuntimeError(_NOT_FOUND)
     is_hydra = name in (_MPICH_IMPL, _IMPI_IMPL)

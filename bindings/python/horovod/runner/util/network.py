@@ -104,9 +104,10 @@ def is_any(address: str) -> bool:
     return address in ("0.0.0.0", "::")  # noqa: S104 (it is no use of it)
 
 
-def loopback_interfaces() -> list[str]:
-    """Return the interfaces that hold the loopback address."""
-    return sorted({nic for nic, address in _addresses() if address == loopback_address()})
+def get_local_intfs(nic: str | None = None) -> set[str]:
+    """Return the interfaces that hold the loopback address: all, or `nic` if it is one."""
+    loopback = loopback_address()
+    return {name for name, address in _addresses() if address == loopback and nic in (None, name)}
 
 
 def outward_addresses() -> dict[str, str]:

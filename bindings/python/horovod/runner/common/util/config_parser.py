@@ -125,6 +125,9 @@ OPTIONS = (
     Option("log_with_timestamp", ("logging", "with_timestamp"), "HOROVOD_LOG_HIDE_TIME", _negated),
 )
 
+NCCL_IB_DISABLE = "NCCL_IB_DISABLE"
+globals().update({option.variable: option.variable for option in OPTIONS})  # HOROVOD_FUSION_THRESHOLD and so on
+
 _MOST_BYTES = 1 << 16  # of a file
 _MOST_ALIASES = 16
 

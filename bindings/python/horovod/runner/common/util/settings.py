@@ -27,12 +27,14 @@ class Settings:
         Appended to mpirun's arguments.
     binding_args : str or None
         Instead of our choice of mpirun's binding arguments.
-    tcp : bool
+    tcp_flag : bool
         Without InfiniBand.
+    key, run_func_mode, elastic
+        Kept for code that reads them: nothing here does.
     """
 
-    num_proc: int
-    hosts: str
+    num_proc: int | None = None
+    hosts: str | None = None
     verbose: int = 0
     ssh_port: int | None = None
     ssh_identity_file: str | None = None
@@ -44,4 +46,14 @@ class Settings:
     termination_grace: float = 5.0
     extra_mpi_args: str | None = None
     binding_args: str | None = None
-    tcp: bool = False
+    tcp_flag: bool = False
+    key: bytes | None = field(default=None, repr=False)
+    run_func_mode: bool = False
+    elastic: bool = False
+
+    def __post_init__(self) -> None:
+        self.nics = self.nics or []
+        self.start_timeout = 30.0 if self.start_timeout is None else self.start_timeout
+
+
+BaseSettings = Settings  # Horovod's name of what jobs of all kinds have

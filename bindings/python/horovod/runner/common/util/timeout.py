@@ -9,8 +9,8 @@ class TimeoutException(Exception):
     """The deadline passed."""
 
 
-class Timeout:
-    """A deadline `timeout` seconds from now.
+class Timeout(float):
+    """A deadline `timeout` seconds from now; as a number, `timeout`.
 
     Parameters
     ----------
@@ -19,6 +19,9 @@ class Timeout:
     message : str
         With the placeholders ``{activity}`` and ``{timeout}``.
     """
+
+    def __new__(cls, timeout: float, message: str = "") -> Timeout:  # noqa: D102
+        return super().__new__(cls, timeout)
 
     def __init__(self, timeout: float, message: str) -> None:
         self._timeout = timeout
