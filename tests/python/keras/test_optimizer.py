@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 from common import BACKEND, LEGACY, assert_same, gradient, small_model, variable
@@ -95,10 +97,43 @@ def test_the_class_keeps_its_names(hvd: ModuleType, keras: ModuleType) -> None:
     optimizer = hvd.DistributedOptimizer(plain)
     assert isinstance(optimizer, type(plain))
     assert type(optimizer) is not type(plain)
-    assert (type(optimizer).__name__, type(optimizer).__module__) == (type(plain).__name__, type(plain).__module__)
+    assert type(optimizer).__name__ == type(plain).__name__
+    # Programs look for "horovod" in the type to know that it is distributed, and Keras saves what __class__ says.
+    assert type(optimizer).__module__.startswith("horovod")
+    assert optimizer.__class__ is type(plain)
+    saved = keras.optimizers.serialize(optimizer)
+    assert saved["class_name"] == "Adam"
+    assert "horovod" not in str(saved)
     assert optimizer._name == "DistributedAdam"
     assert hvd.DistributedOptimizer(keras.optimizers.Adam(), name="mine")._name == "mine"
     assert float(optimizer.learning_rate.numpy()) == 0.25
+
+
+def test_copies_of_an_optimizer(hvd: ModuleType, keras: ModuleType) -> None:
+    """By pickle and copy, as Keras' own can be: of Keras 2 its optimizers from before 2.11."""
+    kind = keras.optimizers.legacy.Adam if LEGACY else keras.optimizers.Adam
+    optimizer = hvd.DistributedOptimizer(kind(0.25))
+    for copied in (cloudpickle.loads(cloudpickle.dumps(optimizer)), copy.deepcopy(optimizer)):
+        assert isinstance(copied, kind)
+        assert float(copied.get_config()["learning_rate"]) == 0.25
+
+
+@pytest.mark.skipif(not LEGACY, reason="of Keras 2")
+def test_horovod_keras_takes_an_optimizer_of_keras_2(hvd: ModuleType, keras: ModuleType) -> None:
+    import horovod.keras as other
+
+    model = small_model(keras)
+    local = model.layers[-1]
+    optimizer = other.PartialDistributedOptimizer(keras.optimizers.SGD(1.0), local_layers=[local])
+    model.compile(optimizer, "mse")
+    before = [weights.copy() for weights in model.get_weights()]
+    values = [gradient(keras, np.full(weight.shape, hvd.rank(), np.float32)) for weight in model.trainable_variables]
+    optimizer.apply_gradients(list(zip(values, model.trainable_variables)))
+    mean = (hvd.size() - 1) / 2
+    changes = [float(np.mean(was - is_now)) for was, is_now in zip(before, model.get_weights())]
+    of_local = hvd.rank() / hvd.size()
+    assert np.allclose(changes, [mean] * (len(changes) - 2) + [of_local] * 2, atol=1e-6)
+    assert isinstance(other.DistributedOptimizer(keras.optimizers.Adam()), keras.optimizers.Adam)
 
 
 def test_local_variables_are_not_reduced(hvd: ModuleType, keras: ModuleType) -> None:
@@ -260,7 +295,7 @@ class TestOfKeras:
         callback = partial.callbacks.BroadcastGlobalVariablesCallback(0, local_variables=local.weights)
         model.fit(data.x, data.y, batch_size=8, verbose=0, callbacks=[callback])
         assert_same(partial, model.layers[0].get_weights(), "first layer")
-        kernel = partial.allgather(local.get_weights()[0], name="kernels").reshape(partial.size(), -1)
+        kernel = np.asarray(partial.allgather(local.get_weights()[0], name="kernels")).reshape(partial.size(), -1)
         assert all(not np.allclose(kernel[0], other) for other in kernel[1:])
         assert not np.array_equal(start[0], local.get_weights()[0])
 

@@ -28,6 +28,17 @@ def test_plain_values(hvd: ModuleType) -> None:
     assert np.array_equal(part, size * np.arange(2 * rank, 2 * rank + 2))
 
 
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="of TensorFlow")
+def test_tensors_come_back_in_eager_mode(hvd: ModuleType) -> None:
+    import tensorflow as tf
+
+    ones = tf.ones([hvd.size()])
+    for result in (
+        hvd.allreduce(ones), hvd.allgather(ones), hvd.broadcast(ones, 0), hvd.reducescatter(ones), hvd.allreduce(0.5)
+    ):  # fmt: skip
+        assert tf.is_tensor(result)
+
+
 def test_reductions_of_values(hvd: ModuleType) -> None:
     values = np.array([1.0, 2.0]) * (hvd.rank() + 1)
     total = np.array([1.0, 2.0]) * sum(range(1, hvd.size() + 1))

@@ -207,6 +207,23 @@ def test_in_a_data_set() -> None:
 # --- process sets, joining, errors ---
 
 
+def test_a_set_that_is_not_registered() -> None:
+    unknown = hvd.ProcessSet([0])
+    unknown.process_set_id = 99
+    rows = tf.ones([hvd.size()])
+    for call in (
+        lambda: hvd.allreduce(rows, process_set=unknown),
+        lambda: hvd.grouped_allreduce([rows], process_set=unknown),
+        lambda: hvd.allgather(rows, process_set=unknown),
+        lambda: hvd.broadcast(rows, 0, process_set=unknown),
+        lambda: hvd.alltoall(rows, process_set=unknown),
+        lambda: hvd.reducescatter(rows, process_set=unknown),
+    ):
+        for function in (call, tf.function(call)):
+            with pytest.raises(ValueError, match="does not exist, or has not been registered"):
+                function()
+
+
 def test_a_process_set() -> None:
     if hvd.size() == 1:
         pytest.skip("needs two ranks")

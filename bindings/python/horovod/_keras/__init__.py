@@ -5,7 +5,9 @@ Functions take the module `keras` first: Keras 3 on TensorFlow, PyTorch or JAX, 
 
 from __future__ import annotations
 
+import copyreg
 import importlib
+import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -18,6 +20,12 @@ from horovod.common.util import raises
 def is_keras_2(keras: ModuleType) -> bool:
     """Tell whether it is the Keras from before there were backends."""
     return not hasattr(keras, "ops")
+
+
+def keras_of(optimizer: Any, keras: ModuleType) -> ModuleType:
+    """Return the Keras that an optimizer is of: the given one, or Keras 2 beside it (``tf_keras``)."""
+    packages = {cls.__module__.partition(".")[0] for cls in type(optimizer).__mro__}
+    return sys.modules["tf_keras"] if "tf_keras" in packages else keras
 
 
 def framework_of(keras: ModuleType) -> ModuleType:
@@ -61,10 +69,29 @@ class _Reduction:
         return reduced if self._factor == 1 else [gradient * self._factor for gradient in reduced]
 
 
-class Distributed:
+def _new(cls: type) -> Any:
+    """Make what is unpickled: pickle lets ``copyreg.__newobj__`` do it only where ``__class__`` is the type."""
+    return object.__new__(cls)
+
+
+# Keras saves an optimizer as of its ``__class__``: as the wrapped class, so that models load without Horovod. The type
+# is of this module: programs look for "horovod" there. In a class body the name would mean super()'s cell.
+_SavedAsWrapped = type("_SavedAsWrapped", (), {"__class__": property(lambda self: self._wrapped)})
+
+
+class Distributed(_SavedAsWrapped):  # type: ignore[misc,valid-type]
     """Of every optimizer that reduces gradients over the ranks."""
 
     _reduction: _Reduction
+    _wrapped: type
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        function, *rest = super().__reduce_ex__(max(int(protocol), 2))
+        if function is copyreg.__newobj__:  # type: ignore[attr-defined]
+            function = _new
+        elif getattr(function, "__self__", None) is type(self):  # Keras 3 goes by a saved file
+            function = getattr(self._wrapped, function.__name__)
+        return (function, *rest)
 
     def register_local_var(self, var: Any) -> None:
         """Leave the gradients of a variable as they are on every rank."""
@@ -147,6 +174,7 @@ def create_distributed_optimizer(
     loaded without Horovod.
     """
     _check(optimizer, op, backward_passes_per_step)
+    keras = keras_of(optimizer, keras)
     cls, config, factor, aggregation = type(optimizer), optimizer.get_config(), 1, None
     name = name or f"Distributed{cls.__name__}"
     if backward_passes_per_step > 1 and is_keras_2(keras):
@@ -163,8 +191,9 @@ def create_distributed_optimizer(
         process_set, scale_local_gradients,
     )  # fmt: skip
     members = {
-        "__module__": cls.__module__,
+        "__module__": __name__,
         "__qualname__": cls.__qualname__,
+        "_wrapped": cls,
         "__doc__": cls.__doc__,
         "_reduction": _Reduction(reducer, factor, aggregation),
     }
@@ -229,7 +258,7 @@ def allreduce(
     keras: ModuleType, value: Any, name: str | None, average: bool | None, prescale_factor: float,
     postscale_factor: float, op: int | None, compression: Any,
 ) -> Any:  # fmt: skip
-    """Reduce a value over all ranks, and return it as NumPy's."""
+    """Reduce a value over all ranks, and return it as :meth:`Values.broadcast` does."""
     framework = framework_of(keras)
     reduced = framework.hvd.allreduce(
         framework.tensor(value), average=average, name=name, op=op, prescale_factor=prescale_factor,
@@ -272,8 +301,9 @@ class Values:
 
         Returns
         -------
-        numpy.ndarray
-            The rows of rank 0, 1, …: of shape ``(sum of the ranks' rows, ...)``, with the dtype of `value`.
+        array
+            As :func:`broadcast` returns it: the rows of rank 0, 1, …, of shape ``(sum of the ranks' rows, ...)``, with
+            the dtype of `value`.
         """
         framework = framework_of(self._keras)
         return framework.evaluate(framework.hvd.allgather(framework.tensor(value), name=name))
@@ -293,8 +323,8 @@ class Values:
 
         Returns
         -------
-        numpy.ndarray or NumPy's number
-            With the shape and dtype of `value`.
+        array
+            A tensor in TensorFlow's eager mode, else NumPy's, with the shape and dtype of `value`.
         """
         framework = framework_of(self._keras)
         return framework.evaluate(framework.hvd.broadcast(framework.tensor(value), root_rank, name=name))
@@ -315,8 +345,8 @@ class Values:
 
         Returns
         -------
-        numpy.ndarray
-            This rank's rows, with the dtype of `value`.
+        array
+            As :func:`broadcast` returns it: this rank's rows, with the dtype of `value`.
         """
         framework = framework_of(self._keras)
         return framework.evaluate(framework.hvd.reducescatter(framework.tensor(value), name=name, op=op))

@@ -55,7 +55,7 @@ def set_id_of(process_set: ProcessSet) -> int:
         set_id = process_set.process_set_id
     except AttributeError:
         raise TypeError(f"process_set is an hvd.ProcessSet, not {process_set!r:.60}.") from None
-    if set_id is None:
+    if set_id is None or (set_id and _roda.is_initialized() and _roda.process_set_ranks(set_id) is None):
         raise ValueError(f"Process set provided does not exist, or has not been registered: {process_set}")
     return set_id
 

@@ -197,6 +197,9 @@ def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
     return {set_id: _roda.process_set_ranks(set_id) for set_id in _roda.process_set_ids()}
 
 
+_get_process_set_ids_and_ranks = get_process_set_ids_and_ranks  # as Horovod's frameworks' modules call it
+
+
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Register a set while the engine runs; collective over all ranks of the job.
 

@@ -95,7 +95,7 @@ process_set
         keras, optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor,
         op, backward_passes_per_step, average_aggregated_gradients, groups, process_set, scale_local_gradients,
     )  # fmt: skip
-    _keras.register_local_layers(keras, distributed, local_layers)
+    _keras.register_local_layers(_keras.keras_of(optimizer, keras), distributed, local_layers)
     return distributed
 
 
@@ -128,8 +128,8 @@ def allreduce(
 
     Returns
     -------
-    numpy.ndarray or NumPy's number
-        With the shape and dtype of `value`.
+    array
+        A tensor in TensorFlow's eager mode, else NumPy's, with the shape and dtype of `value`.
     """
     if op is None:
         average, op = None, Average if average else Sum

@@ -24,9 +24,9 @@ def tensor(value: Any) -> Any:
 
 
 def evaluate(result: Any) -> Any:
-    """Return a result as NumPy's; in graphs by Keras' session."""
+    """Return a result: in eager mode the tensor, as Horovod does, and in graphs what Keras' session says."""
     if result is None or tf.executing_eagerly():
-        return None if result is None else result.numpy()
+        return result
     return tf.compat.v1.keras.backend.get_session().run(result)
 
 

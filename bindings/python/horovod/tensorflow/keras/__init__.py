@@ -99,8 +99,8 @@ def allreduce(
 
     Returns
     -------
-    numpy.ndarray or NumPy's number
-        With the shape and dtype of `value`.
+    array
+        A tensor in TensorFlow's eager mode, else NumPy's, with the shape and dtype of `value`.
     """
     return _keras.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op, compression)
 
