@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import horovod.mxnet as hvd
 import mxnet as mx
 import numpy as np
@@ -82,6 +84,22 @@ def test_broadcast_and_allgather(dtype: str) -> None:
     assert gathered.asnumpy().all()
     first, second = hvd.grouped_allgather([own, mx.nd.zeros((2,)).astype(dtype)])
     assert (first.shape, second.shape) == ((3 * hvd.size(),), (2 * hvd.size(),))
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [lambda: mx.nd.ones([hvd.size()]), lambda: [1.5] * hvd.size(), lambda: [2] * hvd.size(), lambda: [1] * 99],
+    ids=["floats", "fractions", "too many rows", "too many ranks"],
+)
+def test_wrong_splits_are_an_error_of_mxnets(splits: Any) -> None:
+    for error in (mx.base.MXNetError, ValueError):
+        with pytest.raises(error, match="split"):
+            hvd.alltoall(mx.nd.ones([hvd.size()]), splits())
+    with pytest.raises(TypeError, match="NDArray"):
+        hvd.alltoall([1.0])
+    if hvd.size() > 1:
+        with pytest.raises(mx.base.MXNetError, match="alltoall"):
+            hvd.alltoall(mx.nd.ones([hvd.size() + 1]))
 
 
 def test_alltoall() -> None:

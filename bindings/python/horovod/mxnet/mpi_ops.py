@@ -9,6 +9,7 @@ Arrays are dense and in the CPU's memory, of uint8, int8, int32, int64, float16,
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -411,6 +412,10 @@ def _gathered(arrays: Sequence[NDArray], names: Sequence[str], process_set: Proc
     return operations.run(requests, len(arrays), lambda outputs: list(map(_adopted, outputs, arrays)))
 
 
+class AlltoallError(mx.base.MXNetError, ValueError):
+    """A wrong argument: as Horovod's an error of MXNet's, and as of our other functions a ValueError."""
+
+
 @_note_raises_at_once
 def alltoall(
     tensor: NDArray,
@@ -440,10 +445,16 @@ def alltoall(
         these and an int32 array, how many rows came from each.
     """
     del priority
+    _checked(tensor)
     counts = splits.asnumpy().tolist() if isinstance(splits, mx.nd.NDArray) else splits
-    given = None if counts is None else [int(count) for count in counts]
     name = tensor_name("alltoall", name, process_set)
-    request = _request(operations.ALLTOALL, name, _checked(tensor), process_set, splits=given)
-    output = operations.run([request], 1, lambda outputs: outputs[0])
+    try:
+        given = None if counts is None else [operator.index(count) for count in counts]
+        request = _request(operations.ALLTOALL, name, tensor, process_set, splits=given)
+        output = operations.run([request], 1, lambda outputs: outputs[0])
+    except TypeError as error:
+        raise AlltoallError(f"alltoall takes splits of integers, not {splits!r:.60}.") from error
+    except ValueError as error:
+        raise AlltoallError(str(error)) from error
     received = _adopted(output, tensor)
     return received if given is None else (received, mx.nd.array(output[1], dtype="int32"))

@@ -33,7 +33,7 @@ class _Averager:
         self._set = process_set
 
     def __call__(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
-        if self._set.size() == 1:
+        if self._set.included() is False or self._set.size() == 1:  # others step with gradients of their own
             return
         for place in _groups(len(gradients), self._num_groups):
             factors = dict(zip(("prescale_factor", "postscale_factor"), self._factors))
