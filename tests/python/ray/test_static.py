@@ -191,7 +191,9 @@ def test_code_that_only_sets_variables(cluster: Cluster) -> None:
         for rank, worker in enumerate(workers):
             coordinator.register(*ray.get([worker.hostname.remote(), worker.node_id.remote()]), rank)
         assert (coordinator.world_size, len(coordinator.hostnames)) == (2, 1)
+        assert coordinator.node_id_string == f"{coordinator.node_id_by_rank[0]}:2"
         for rank, variables in coordinator.finalize_registration().items():
+            assert (variables["HOROVOD_LOCAL_RANK"], variables["HOROVOD_LOCAL_SIZE"]) == (rank, 2)
             ray.get(workers[rank].update_env_vars.remote(variables))
         rendezvous = coordinator.establish_rendezvous()
         ray.get([worker.update_env_vars.remote(rendezvous) for worker in workers])

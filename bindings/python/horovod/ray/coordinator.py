@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,6 +79,11 @@ class Coordinator:
         """The names of their machines."""
         return set(self._hostnames.values())
 
+    @property
+    def node_id_string(self) -> str:
+        """The nodes with their numbers of workers: ``node:2,other:1``."""
+        return ",".join(f"{node}:{count}" for node, count in Counter(self.node_id_by_rank.values()).items())
+
     def register(self, hostname: str, node_id: str, world_rank: int) -> None:
         """Take note of a worker: ranks on one node share that."""
         self._hostnames[world_rank] = hostname
@@ -87,9 +93,12 @@ class Coordinator:
         """Return all numbers of every worker, by rank."""
         return lay_out([self.node_id_by_rank[rank] for rank in range(self.world_size)])
 
-    def finalize_registration(self) -> dict[int, dict[str, str]]:
+    def finalize_registration(self) -> dict[int, dict[str, Any]]:
         """Return, by rank, the variables that tell a worker its numbers."""
-        return {slot.rank: create_slot_env_vars(slot) for slot in self.slots()}
+        return {
+            slot.rank: {name: getattr(slot, name[8:].lower()) for name in create_slot_env_vars(slot)}
+            for slot in self.slots()
+        }
 
     def serve(self) -> dict[str, str]:
         """Start the rendezvous; return what tells workers where it is, and not its secret."""
