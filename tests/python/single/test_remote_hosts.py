@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -141,3 +142,38 @@ def test_a_host_of_an_elastic_job_does_so_too(
         gloo_run.launch_gloo_elastic(["sleep", "60"], settings, os.environ)
     told = rf"could not be started: .*from 203.0.113.1 nothing answers at the route there \({NOWHERE}\), x1 \(224"
     assert re.search(told, capfd.readouterr().err)
+
+
+ALONE = """
+import os, sys, time
+from horovod.common import life_cycle as hvd
+hvd.init()
+print("trains", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("signals", [[], [signal.SIGTERM]], ids=["ends", "is ended"])
+def test_an_elastic_job_does_not_wait_for_a_host_that_is_still_being_reached(
+    start_horovodrun: Callable[..., subprocess.Popen[str]], tmp_path: Path, marker: str, signals: list[int]
+) -> None:
+    (tmp_path / "hosts").write_text("localhost:1\n")
+    agent = tmp_path / "agent"
+    agent.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nexec sleep {marker}\n")
+    agent.chmod(0o755)
+    job = start_horovodrun(
+        "-np", "1", "--min-np", "1", "--max-np", "2", "--host-discovery-script", f"cat {tmp_path}/hosts",
+        "--rsh-agent", str(agent), "--start-timeout", "10000", PYTHON, "-c", ALONE, str(tmp_path / "release"),
+    )  # fmt: skip
+    assert "trains" in job.stdout.readline()
+    (tmp_path / "more").write_text("localhost:1\n203.0.113.9:1\n")
+    (tmp_path / "more").rename(tmp_path / "hosts")
+    while not (tmp_path / "called").exists():
+        assert job.poll() is None
+    for number in signals:
+        job.send_signal(number)
+    if not signals:
+        (tmp_path / "release").touch()
+    assert job.wait(60) == sum(128 + number for number in signals)
+    assert not alive(marker)

@@ -135,6 +135,10 @@ class Job:
     def _interrupted(self) -> int | None:
         return self._signals.arrived[0] if self._signals.arrived else None
 
+    def _is_called_off(self) -> bool:
+        """Tell whether there is no use any more for an agent that starts; any thread."""
+        return bool(self._signals.arrived)
+
     def _obey(self) -> None:
         """Do what signals ask that have arrived since the last look: the second time there is no grace."""
         for _ in self._signals.arrived[self._obeyed :]:
@@ -186,7 +190,7 @@ class Job:
             while not seen.endswith(_GREETING):
                 left = max(0.0, deadline - time.monotonic())
                 if not waiting.select(min(left, _LOOK_SECONDS)):
-                    if left > 0 and not self._signals.arrived:
+                    if left > 0 and not self._is_called_off():
                         continue
                     connection.process.kill()
                     connection.process.wait()

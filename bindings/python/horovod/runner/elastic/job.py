@@ -23,6 +23,7 @@ from horovod.runner.job import (
 )
 from horovod.runner.reach import Reach
 from horovod.runner.util.invariant import InvariantError
+from horovod.runner.util.threads import in_thread
 
 _MOST_OF_LINE = 1 << 22  # bytes that a worker says at once
 
@@ -89,6 +90,7 @@ class ElasticJob(Job):
         self._failed: dict[int, tuple[Worker, int]] = {}  # by number, with the status
         self._news: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._has_ended = threading.Event()
+        self._connecting: list[threading.Thread] = []
 
     def run(self) -> None:
         """Run to the end.
@@ -115,6 +117,11 @@ class ElasticJob(Job):
                 pass
         finally:
             self._has_ended.set()
+            for thread in self._connecting:
+                thread.join()
+            while not self._news.empty():
+                kind, *news = self._news.get()
+                self._connections += news if kind == "connected" else []
             self._hang_up()
         if self._signals.arrived:
             raise JobInterruptedError(*self._signals.arrived)
@@ -135,13 +142,16 @@ class ElasticJob(Job):
     def _connect(self, host: HostJob) -> None:
         error: str | None = ""
         for _ in range(self.attempts):
-            if self._has_ended.is_set():
+            if self._is_called_off():
                 break
             connection = self._start_agent(host)
             error = self._await_hello(connection, time.monotonic() + self._settings.start_timeout)
             if error is None:
                 return self._post("connected", connection)
         return self._post("unreachable", host.hostname, error)
+
+    def _is_called_off(self) -> bool:
+        return super()._is_called_off() or self._has_ended.is_set()
 
     # --- the loop ---
 
@@ -174,6 +184,8 @@ class ElasticJob(Job):
             self._control.hosts_found(news[0])
         elif kind == "connected":
             self._connected(news[0])
+        elif kind == "not started":
+            self._membership.ended(news[0], 0, time.monotonic())
         else:
             del self._by_host[news[0]]
             self._waiting_starts.pop(news[0], None)
@@ -239,7 +251,8 @@ class ElasticJob(Job):
         if worker.host not in self._by_host:
             self._by_host[worker.host] = None
             host = HostJob(worker.host, self._is_local(worker.host), [], self._reach_for(worker.host))
-            threading.Thread(target=self._connect, args=(host,), name="horovod-connect", daemon=True).start()
+            self._connecting = [thread for thread in self._connecting if thread.is_alive()]
+            self._connecting.append(in_thread(self._connect, (host,), name="horovod-connect"))
         if self._by_host[worker.host] is None:
             self._waiting_starts.setdefault(worker.host, []).append(start)
             return
@@ -259,8 +272,13 @@ class ElasticJob(Job):
         self._order(worker, {"tell": worker.number, "text": text})
 
     def end(self, worker: Worker, at_once: bool) -> None:
-        """Have a worker's process ended."""
-        self._order(worker, {"end": worker.number, "signal": 9 if at_once else 15})
+        """Have a worker's process ended; one that waits for its host's agent does not start."""
+        waiting = self._waiting_starts.get(worker.host, [])
+        staying = [start for start in waiting if start.worker is not worker]
+        if len(staying) < len(waiting):
+            self._waiting_starts[worker.host] = staying
+            return self._post("not started", worker.number)
+        return self._order(worker, {"end": worker.number, "signal": 9 if at_once else 15})
 
     def _order(self, worker: Worker, order: dict[str, Any]) -> None:
         connection = self._by_host.get(worker.host)
