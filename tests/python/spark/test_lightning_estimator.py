@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -90,3 +91,36 @@ def test_fits_that_go_on_and_a_module_that_is_not_lightnings(context: Any, tmp_p
         estimator.copy({estimator.loss: torch.nn.MSELoss()}).fit(rows)
     with pytest.raises(ValueError, match="needs the parameters optimizer and loss"):
         estimator.copy({estimator.model: plain}).fit(rows)
+
+
+WITH_PYTORCH_LIGHTNING = """
+import sys
+sys.modules["lightning"] = None  # as where it is not installed
+
+class Hide:
+    def find_spec(self, name, *_):
+        if name == "lightning":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Hide())
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "lightning" else found(name, *more)
+import torch
+from horovod.spark.lightning import TorchEstimator
+from horovod.spark.lightning.legacy import to_lightning_module
+from horovod.torch.lightning import HorovodStrategy
+import pytorch_lightning
+
+line = torch.nn.Linear(1, 1)
+module = to_lightning_module(line, torch.optim.SGD(line.parameters(), 0.1), torch.nn.MSELoss(), None, ["x"], ["y"])
+assert isinstance(module, pytorch_lightning.LightningModule)
+assert issubclass(HorovodStrategy, pytorch_lightning.strategies.DDPStrategy)
+"""
+
+
+def test_pytorch_lightning_will_do() -> None:
+    pytest.importorskip("pytorch_lightning")
+    command = [sys.executable, "-c", WITH_PYTORCH_LIGHTNING]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr

@@ -127,6 +127,53 @@ def plain(store: Any, **changed: Any) -> TorchEstimator:
     return TorchEstimator(**{**options, **changed})
 
 
+class Named(TorchModel):
+    """A model of a subclass, which wants to know more than ours, and predicts in its own way."""
+
+    def __init__(self, origin: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.origin = origin
+
+    def get_prediction_fn(self) -> Any:
+        plainly, origin = super().get_prediction_fn(), self.origin
+        return lambda model, row: plainly(model, row) + (1000 if origin == "here" and row["held"] else 0)
+
+
+class Naming(TorchEstimator):
+    def get_model_class(self) -> type[TorchModel]:
+        return Named
+
+    def _get_model_kwargs(self, model: Any, history: Any, optimizer: Any, run_id: str, metadata: Any) -> Any:
+        return {**super()._get_model_kwargs(model, history, optimizer, run_id, metadata), "origin": "here"}
+
+
+def test_subclasses_and_shapes_of_one_row(rows: Any, tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 1)
+    estimator = Naming(
+        model=model, optimizer=torch.optim.SGD(model.parameters(), 0.1), loss=torch.nn.MSELoss(), verbose=0, num_proc=2,
+        store=Store.create(str(tmp_path / "store")), feature_cols=["all"], label_cols=["y"], input_shapes=[[3]],
+    )  # fmt: skip
+    trained = estimator.fit(rows)
+    assert (type(trained), trained.origin) == (Named, "here")
+    lines = trained.transform(rows).collect()
+    assert len(lines) == ROWS
+    assert all((line["y__output"] > 500) == line["held"] for line in lines)
+
+    class Whole(torch.nn.Module):
+        """Takes one row at a time, and knows that by its number of dimensions."""
+
+        def forward(self, row: torch.Tensor) -> torch.Tensor:
+            return row.sum().reshape(1) + 10 * row.dim()
+
+    metadata = {"y": {"spark_data_type": DoubleType, "shape": 1}}
+    for shape, dimensions in (([3], 1), ([1, 3], 2)):
+        whole = TorchModel(
+            model=Whole(), input_shapes=[shape], feature_columns=["all"], label_columns=["y"], _metadata=metadata
+        )
+        for line in whole.transform(rows).collect():
+            assert line["y__output"] == pytest.approx(line["all"].toArray().sum() + 10 * dimensions, abs=1e-4)
+
+
 def pair(row: dict[str, Any]) -> dict[str, Any]:
     return {"both": np.array([row["a"], row["b"]], np.float32), "y": row["y"], "weight": row["weight"]}
 

@@ -33,6 +33,7 @@ from horovod.spark.common.serialization import HorovodParamsIO
 
 Arrays = list[Any]
 Predict = Callable[[Arrays], Arrays]
+PredictRows = Callable[[Sequence[Row]], Arrays]
 
 _ROWS = 256  # predicted at a time
 _PYTHON_TYPES = {
@@ -130,13 +131,16 @@ class HorovodModel(Model, ModelParams, HorovodParamsIO):  # type: ignore[misc]
         """Return what loads the model, on any machine: a function of the inputs that returns the outputs."""
         raise NotImplementedError
 
+    def _row_predictor(self) -> Callable[[], PredictRows]:
+        """Return the same as a function of rows."""
+        return _OfRows(self._predictor(), self.getFeatureColumns())
+
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        features, outputs = self.getFeatureColumns(), self.getOutputCols()
-        load = self._predictor()
+        outputs, load = self.getOutputCols(), self._row_predictor()
         types = [self._get_metadata()[label]["spark_data_type"] for label in self.getLabelColumns()]
-        first = dataset.select(*[f"`{name}`" for name in features]).limit(1).collect()
+        first = dataset.limit(1).collect()
         if first:
-            sizes = [output[0].size for output in load()(_inputs(first, features))]
+            sizes = [output[0].size for output in load()(first)]
             if len(sizes) != len(outputs):
                 raise ValueError(f"The model has {len(sizes)} outputs, and there are {len(outputs)} output columns.")
             types = [kind if size == 1 else _vector(kind) for kind, size in zip(types, sizes)]
@@ -151,7 +155,7 @@ class HorovodModel(Model, ModelParams, HorovodParamsIO):  # type: ignore[misc]
             model = None
             while chunk := list(itertools.islice(rows, _ROWS)):
                 model = model or load()
-                predictions = model(_inputs(chunk, features))
+                predictions = model(chunk)
                 for index, row in enumerate(chunk):
                     values = [_field(output[index], kind) for output, kind in zip(predictions, types)]
                     yield (*[row[name] for name in names], *values)
@@ -184,11 +188,19 @@ def _vector(kind: type) -> type:
     return kind if issubclass(kind, Vector) else DenseVector
 
 
-def _inputs(rows: Sequence[Row], columns: Sequence[str]) -> Arrays:
-    return [np.stack([_array(row[column]) for row in rows]) for column in columns]
+class _OfRows:
+    """Loads a function of columns, and makes it one of rows."""
+
+    def __init__(self, load: Callable[[], Predict], columns: Sequence[str]) -> None:
+        self._load, self._columns = load, columns
+
+    def __call__(self) -> PredictRows:
+        predict, columns = self._load(), self._columns
+        return lambda rows: predict([np.stack([value_of(row[column]) for row in rows]) for column in columns])
 
 
-def _array(value: Any) -> Any:
+def value_of(value: Any) -> Any:
+    """Return a row's value of a column as NumPy's."""
     return value.toArray() if isinstance(value, Vector) else np.asarray(value)
 
 

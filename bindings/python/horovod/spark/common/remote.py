@@ -140,8 +140,18 @@ class Training:
         )
 
 
-def shaped(array: Any, shape: Sequence[int] | None) -> Any:
-    """Return an array in a shape whose first dimension is the rows; without one, single values become rows of one."""
+def is_open(shape: Sequence[int | None]) -> bool:
+    """Tell whether a shape's first dimension is the number of rows, and not one of a row's own."""
+    return shape[0] in (-1, None)
+
+
+def shaped(array: Any, shape: Sequence[int | None] | None) -> Any:
+    """Return an array in a shape whose first dimension is the rows; without one, single values become rows of one.
+
+    A single size is a row's own: ``[2]`` says what ``[-1, 2]`` does.
+    """
     if shape is None:
         return array.reshape(-1, 1) if array.ndim == 1 else array
+    if len(shape) == 1 and not is_open(shape):
+        return array.reshape(len(array), *shape)
     return array.reshape(len(array), *[size or -1 for size in shape[1:]]) if len(shape) > 1 else array.reshape(-1)

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 
 from horovod.common.util import require_framework
 from horovod.data.parquet import Dataset, ParquetBatches
+from horovod.runner.common.util.host_hash import host_hash as host_hash
 
 _TYPES = {
     "bool": BooleanType,

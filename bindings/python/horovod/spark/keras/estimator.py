@@ -69,8 +69,7 @@ class KerasEstimator(HorovodEstimator):
 
     def _fit_on_prepared_data(self, backend: Backend, training: Training, run_id: str, metadata: dict[str, Any]) -> Any:
         model, optimizer = self.getModel(), self.getOptimizer()
-        custom = {**util.named(self.getLoss(), self.getMetrics()), **(self.getCustomObjects() or {})}
-        checkpoint = self._checkpoint(run_id, util.SUFFIX)
+        custom, checkpoint = self._named_objects(), self._checkpoint(run_id, util.SUFFIX)
         compiled = {
             "optimizer": util.portable(keras.optimizers.get(optimizer) if optimizer is not None else model.optimizer),
             "loss": util.portable(self.getLoss()),
@@ -83,20 +82,28 @@ class KerasEstimator(HorovodEstimator):
         )
         variables = {"KERAS_BACKEND": keras.config.backend(), **(self.getBackendEnv() or {})}
         history, trained = backend.run(remote.train, (training, job), env=variables)[0]
-        return self.get_model_class()(
-            history=history,
-            model=util.deserialize_model(trained, custom),
-            feature_columns=self.getFeatureCols(),
-            label_columns=self.getLabelCols(),
-            custom_objects=custom,
-            run_id=run_id,
-            _metadata=metadata,
-            _floatx=keras.config.floatx(),
-        )
+        model, floatx = util.deserialize_model(trained, custom), keras.config.floatx()
+        return self.get_model_class()(**self._get_model_kwargs(model, history, run_id, metadata, floatx))
+
+    def _named_objects(self) -> dict[str, Any]:
+        return {**util.named(self.getLoss(), self.getMetrics()), **(self.getCustomObjects() or {})}
 
     def get_model_class(self) -> type[KerasModel]:
         """Return the class of what ``fit`` returns."""
         return KerasModel
+
+    def _get_model_kwargs(self, model: Any, history: Any, run_id: str, metadata: Any, floatx: str) -> dict[str, Any]:
+        """Return what that class is called with; a subclass may have more to say."""
+        return {
+            "history": history,
+            "model": model,
+            "feature_columns": self.getFeatureCols(),
+            "label_columns": self.getLabelCols(),
+            "custom_objects": self._named_objects(),
+            "run_id": run_id,
+            "_metadata": metadata,
+            "_floatx": floatx,
+        }
 
     def _packed(self, values: dict[str, Any]) -> Any:
         return _packed(values)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from horovod.common.util import require_framework
 
-require_framework("lightning", "horovod.spark.lightning")
+if importlib.util.find_spec("pytorch_lightning") is None:
+    require_framework("lightning", "horovod.spark.lightning")
 
 from horovod.spark.lightning.estimator import TorchEstimator as TorchEstimator, TorchModel as TorchModel

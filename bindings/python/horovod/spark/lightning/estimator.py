@@ -14,7 +14,7 @@ from horovod.spark.common.params import EstimatorParams as EstimatorParams, para
 from horovod.spark.common.remote import Training
 from horovod.spark.lightning import remote
 from horovod.spark.lightning.legacy import to_lightning_module
-from horovod.spark.torch.estimator import TorchModel as PlainModel
+from horovod.spark.torch.estimator import TorchEstimator as PlainEstimator, TorchModel as PlainModel
 from horovod.spark.torch.remote import bind, loaded
 
 MIN_PL_VERSION = "2.0.0"
@@ -81,22 +81,13 @@ class TorchEstimator(HorovodEstimator):
         checkpoint = self._checkpoint(run_id, remote.SUFFIX)
         history, state = backend.run(remote.train, (training, cloudpickle.dumps(module.cpu()), checkpoint))[0]
         model.load_state_dict(loaded(state))
-        return self.get_model_class()(
-            history=history,
-            model=model.eval(),
-            optimizer=optimizer,
-            feature_columns=self.getFeatureCols(),
-            input_shapes=self.getInputShapes(),
-            label_columns=self.getLabelCols(),
-            run_id=run_id,
-            _metadata=metadata,
-            loss=self.getLoss(),
-            loss_constructors=self.getLossConstructors(),
-        )
+        return self.get_model_class()(**self._get_model_kwargs(model.eval(), history, optimizer, run_id, metadata))
 
     def get_model_class(self) -> type[TorchModel]:
         """Return the class of what ``fit`` returns."""
         return TorchModel
+
+    _get_model_kwargs = PlainEstimator._get_model_kwargs
 
 
 class TorchModel(PlainModel):

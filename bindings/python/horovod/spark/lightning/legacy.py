@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
-import lightning.pytorch
-
+from horovod.common.util import lightning_package
 from horovod.spark.torch.remote import Losses, matched
 
+_lightning: Any = importlib.import_module(lightning_package())
 
-class WrappedModule(lightning.pytorch.LightningModule):
+
+class WrappedModule(_lightning.LightningModule):  # type: ignore[misc]
     """Trains `wrapped`, which is a ``torch.nn.Module``."""
 
     def __init__(self, wrapped: Any, optimizer: Any, losses: Losses, columns: dict[str, Any]) -> None:

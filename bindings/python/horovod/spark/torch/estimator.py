@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cloudpickle
 import numpy as np
 import torch
+from pyspark.sql import Row
 
 from horovod.spark.common import util
 from horovod.spark.common.backend import Backend
-from horovod.spark.common.estimator import Arrays, HorovodEstimator, HorovodModel, Predict
+from horovod.spark.common.estimator import Arrays, HorovodEstimator, HorovodModel, Predict, PredictRows, value_of
 from horovod.spark.common.params import EstimatorParams as EstimatorParams, parameters
-from horovod.spark.common.remote import Training, shaped
+from horovod.spark.common.remote import Training, is_open, shaped
 from horovod.spark.torch import remote
 
 
@@ -75,22 +76,26 @@ class TorchEstimator(HorovodEstimator):
         pickled = cloudpickle.dumps((model.cpu(), optimizer))
         history, state = backend.run(remote.train, (training, pickled, losses, self.getInputShapes()))[0]
         remote.load_state(model, optimizer, remote.loaded(state))
-        return self.get_model_class()(
-            history=history,
-            model=model.eval(),
-            optimizer=optimizer,
-            feature_columns=self.getFeatureCols(),
-            input_shapes=self.getInputShapes(),
-            label_columns=self.getLabelCols(),
-            run_id=run_id,
-            _metadata=metadata,
-            loss=self.getLoss(),
-            loss_constructors=self.getLossConstructors(),
-        )
+        return self.get_model_class()(**self._get_model_kwargs(model.eval(), history, optimizer, run_id, metadata))
 
     def get_model_class(self) -> type[TorchModel]:
         """Return the class of what ``fit`` returns."""
         return TorchModel
+
+    def _get_model_kwargs(self, model: Any, history: Any, optimizer: Any, run_id: str, metadata: Any) -> dict[str, Any]:
+        """Return what that class is called with; a subclass may have more to say."""
+        return {
+            "history": history,
+            "model": model,
+            "optimizer": optimizer,
+            "feature_columns": self.getFeatureCols(),
+            "input_shapes": self.getInputShapes(),
+            "label_columns": self.getLabelCols(),
+            "run_id": run_id,
+            "_metadata": metadata,
+            "loss": self.getLoss(),
+            "loss_constructors": self.getLossConstructors(),
+        }
 
 
 @parameters(
@@ -102,8 +107,52 @@ class TorchEstimator(HorovodEstimator):
 class TorchModel(HorovodModel):
     """Predicts with a ``torch.nn.Module``, which ``getModel()`` returns."""
 
+    def get_prediction_fn(self) -> Callable[[Any, Row], Any]:
+        """Return the function of the model and a row that predicts; a subclass may have another, which is then called.
+
+        Rows go through it one by one. By itself ``transform`` predicts many at a time where shapes leave their number
+        open.
+        """
+        columns = self.getFeatureColumns()
+        shapes = self.getInputShapes() or [None] * len(columns)
+
+        def predict(model: Any, row: Row) -> Any:
+            arrays = [np.asarray(value_of(row[column]), dtype=np.float32) for column in columns]
+            return model(*[
+                torch.from_numpy(shaped(array[None], None) if shape is None else array.reshape(shape))
+                for array, shape in zip(arrays, shapes)
+            ])  # fmt: skip
+
+        return predict
+
+    def _row_predictor(self) -> Callable[[], PredictRows]:
+        is_own = type(self).get_prediction_fn is not TorchModel.get_prediction_fn
+        if is_own or not all(is_open(shape) for shape in self.getInputShapes() or ()):
+            return RowPredictor(cloudpickle.dumps((self.getModel(), self.get_prediction_fn())))
+        return super()._row_predictor()
+
     def _predictor(self) -> Callable[[], Predict]:
         return Predictor(cloudpickle.dumps(self.getModel()), self.getInputShapes())
+
+
+class RowPredictor:
+    """Loads a pickled module and a function of it and a row, and predicts row by row on the CPU."""
+
+    def __init__(self, pickled: bytes) -> None:
+        self._pickled = pickled
+
+    def __call__(self) -> PredictRows:
+        """Return the function of rows that returns outputs."""
+        model, of_row = cloudpickle.loads(self._pickled)
+        model = model.cpu().eval()
+
+        def predict(rows: Sequence[Row]) -> Arrays:
+            with torch.no_grad():
+                found = [of_row(model, row) for row in rows]
+            found = [outputs if isinstance(outputs, (list, tuple)) else [outputs] for outputs in found]
+            return [np.stack([np.asarray(output).reshape(-1) for output in outputs]) for outputs in zip(*found)]
+
+        return predict
 
 
 class Predictor:
