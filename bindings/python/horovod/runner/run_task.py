@@ -47,8 +47,9 @@ def main() -> int:
         result = _pickled(function(*args, **kwargs))
     except BaseException as error:
         print(f"User function raise error: {error}", file=sys.stderr, flush=True)
-        with result_file:
-            result_file.write(Raised(error).pickled())
+        if not isinstance(error, SystemExit) or error.code not in (None, 0):  # else the status tells of no failure
+            with result_file:
+                result_file.write(Raised(error).pickled())
         raise
     with result_file:
         result_file.write(result)
