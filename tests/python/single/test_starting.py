@@ -64,7 +64,7 @@ def test_a_module(horovodrun: Launch, program: Path, name: str) -> None:
 
 def test_code_on_the_command_line(horovodrun: Launch, program: Path) -> None:
     code = "import sys; from work import gather; print('ranks', gather(sys.argv))"
-    ranks(horovodrun("-np", "2", sys.executable, "-c", code, "it's \"x\"", cwd=program), "[['-c', 'it\\'s \"x\"']")
+    ranks(horovodrun("-np", "2", sys.executable, "-c", code, 'it\'s "x"', cwd=program), "[['-c', 'it\\'s \"x\"']")
 
 
 def test_code_from_standard_input(horovodrun: Launch, program: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from horovod import _roda
+from horovod.common.claims import Claims
 
 _NOT_INITIALIZED, _NOT_DYNAMIC, _UNKNOWN, _NOT_MEMBER, _SHUTTING_DOWN, _EXISTS = -1, -2, -3, -4, -5, -6
 
@@ -57,8 +58,14 @@ class ProcessSet:
         Every set counts for itself, from its registration on: so ranks which are members of different sets still agree
         on the numbers, as long as the members of each set call its unnamed operations in the same order.
         """
-        numbers = _numbers.get(self.process_set_id) or _numbers.setdefault(self.process_set_id, _Numbers())
-        return numbers.next()
+        return self._counted().next()
+
+    def claims(self) -> Claims:
+        """Return what optimizers claimed in the set. Claims begin anew together with the numbers."""
+        return self._counted().claims
+
+    def _counted(self) -> _Numbers:
+        return _numbers.get(self.process_set_id) or _numbers.setdefault(self.process_set_id, _Numbers())
 
     def size(self) -> int | None:
         """Return the number of members, or None while the set is not registered."""
@@ -105,10 +112,11 @@ class _GlobalProcessSet(ProcessSet):
 
 
 class _Numbers:
-    """Numbers of unnamed operations. They begin anew after a join: the ranks counted differently before it."""
+    """Numbers of unnamed operations, and optimizers' claims. Both begin anew after a join: before it ranks differed."""
 
     def __init__(self, joins: int = 0) -> None:
         self.joins = joins
+        self.claims = Claims()
         self._count = itertools.count(1)
 
     def next(self) -> str:

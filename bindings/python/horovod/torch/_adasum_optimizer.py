@@ -10,9 +10,11 @@ import torch
 
 from horovod.common.basics import Adasum
 from horovod.common.operations import expect
+from horovod.common.process_sets import global_process_set
 from horovod.torch._copies import copy_optimizer
 from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
 from horovod.torch._hooks import on_gradient
+from horovod.torch._names import TensorNames
 from horovod.torch.compression import Compressor
 from horovod.torch.mpi_ops import allreduce_async_
 
@@ -33,6 +35,7 @@ class DistributedAdasumMixin:
         self._compression = compression
         self.backward_passes_per_step = passes
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
+        self._tensor_names = TensorNames(self, self._trained, name_of, global_process_set)
         self._allreduce_delay = dict.fromkeys(self._trained, passes)
         self._handles: dict[torch.Tensor, tuple[int, torch.Tensor, Any]] = {}
         self._hook_parameters()
@@ -57,7 +60,7 @@ class DistributedAdasumMixin:
             update = (parameter - before).contiguous()
             parameter.copy_(before)
         sent, context = self._compression.compress(update)
-        handle = allreduce_async_(sent, name=self._parameter_names[parameter], op=Adasum)
+        handle = allreduce_async_(sent, name=self._tensor_names.of(parameter), op=Adasum)
         self._handles[parameter] = (handle, before, context)
 
     def _step_for(self, parameter: torch.Tensor) -> None:
@@ -92,6 +95,7 @@ class DistributedAdasumMixin:
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
                 self._allreduce_grad_async(parameter)
+        self._tensor_names.compare()
         running, self._handles = self._handles, {}
         self._allreduce_delay = dict.fromkeys(self._trained, self.backward_passes_per_step)
         for parameter, (handle, before, context) in running.items():

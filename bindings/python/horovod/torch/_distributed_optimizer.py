@@ -19,6 +19,7 @@ from horovod.torch._buckets import Bucket, make_buckets
 from horovod.torch._copies import copy_optimizer
 from horovod.torch._groups import assign_groups
 from horovod.torch._hooks import on_gradient, zero_gradient
+from horovod.torch._names import TensorNames
 from horovod.torch._tensors import start
 from horovod.torch.compression import Compressor
 from horovod.torch.mpi_ops import (
@@ -65,6 +66,7 @@ class DistributedMixin:
         self.process_set = process_set
         self.backward_passes_per_step = passes
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
+        self._tensor_names = TensorNames(self, self._trained, name_of, process_set)
         self._allreduce_delay = dict.fromkeys(self._trained, passes)
         # What ends the reduction that is under way; the members of a group share one.
         self._handles: dict[torch.Tensor, Callable[[], Any]] = {}
@@ -134,7 +136,7 @@ class DistributedMixin:
         return None
 
     def _allreduce_grad_async(self, parameter: torch.Tensor) -> None:
-        name, gradient = self._parameter_names[parameter], parameter.grad
+        name, gradient = self._tensor_names.of(parameter), parameter.grad
         if gradient.is_sparse and not self.sparse_as_dense:
             wait = sparse_allreduce_async(gradient, name, self.op, self.process_set)
             self._handles[parameter] = lambda: setattr(parameter, "grad", wait())
@@ -151,7 +153,7 @@ class DistributedMixin:
         pairs = [self._compressed(member) for member in members]
         handle = grouped_allreduce_async_(
             [sent for sent, _ in pairs],
-            name=self._parameter_names[members[0]],
+            name=self._tensor_names.of(members[0]),
             op=self.op,
             prescale_factor=self._prescale,
             postscale_factor=self._postscale,
@@ -166,7 +168,7 @@ class DistributedMixin:
         return None
 
     def _reduce_bucket(self, bucket: Bucket) -> None:
-        handle = self._started(bucket.flat, bucket.name)
+        handle = self._started(bucket.flat, self._tensor_names.prefix(bucket.members[0]) + bucket.name)
         self._handles.update(dict.fromkeys(bucket.members, lambda: expect(handle)))
 
     def _started(self, tensor: torch.Tensor, name: str) -> int:
@@ -226,6 +228,7 @@ class DistributedMixin:
         self._adopt_new_parameters()
         if len(self._handles) < len(self._trained):
             self._reduce_the_others()
+        self._tensor_names.compare()
         self._wait_for_all()
         for bucket in dict.fromkeys(self._bucket_of.values()):
             bucket.move_within_reach(self.process_set)

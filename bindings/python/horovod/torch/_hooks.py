@@ -44,8 +44,8 @@ def on_gradient(parameter: torch.Tensor, callback: Callable[[torch.Tensor], None
 
 def end_hooks(optimizer: Any) -> None:
     """Have a distributed optimizer hear of no more gradients, though somebody still holds it."""
-    for hook in optimizer._hooks:
-        hook.remove()
+    while optimizer._hooks:
+        optimizer._hooks.pop().remove()
 
 
 def zero_gradient(parameter: torch.Tensor, is_sparse: bool) -> torch.Tensor:

@@ -17,6 +17,7 @@ from horovod.common.operations import expect
 from horovod.common.process_sets import ProcessSet
 from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
 from horovod.torch._hooks import on_gradient
+from horovod.torch._names import TensorNames
 from horovod.torch._shard import Shard
 from horovod.torch.compression import Compressor
 from horovod.torch.functions import allgather_object, broadcast_object
@@ -71,7 +72,9 @@ class ShardedMixin:
         self.sparse_as_dense = sparse_as_dense
         self.process_set = process_set
         self._hooks: list[Any] = []
-        self._cut([(parameter, name_of[parameter]) for group in self.param_groups for parameter in group["params"]])
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        self._tensor_names = TensorNames(self, parameters, name_of, process_set)
+        self._cut([(parameter, name_of[parameter]) for parameter in parameters])
         self._take_over_groups()
 
     def _cut(self, parameters: Iterable[tuple[torch.Tensor, str]]) -> None:
@@ -123,7 +126,8 @@ class ShardedMixin:
                 raise ValueError("sharded=True cannot reduce sparse gradients; set sparse_as_dense=True.")
             gradient = gradient.to_dense()
         sent, context = self._compression.compress(shard.flat_gradient(gradient))
-        handle = reducescatter_async(sent, f"{shard.name}.shard", self.op, self.process_set, **self._factors)
+        name = f"{self._tensor_names.of(shard.parameter)}.shard"
+        handle = reducescatter_async(sent, name, self.op, self.process_set, **self._factors)
         self._handles[parameter] = (handle, context)
 
     # --- the optimizer's interface ---
@@ -141,6 +145,7 @@ class ShardedMixin:
         for parameter in self._allreduce_delay if self._active else ():
             if parameter not in self._handles:
                 self._allreduce_grad_async(parameter)
+        self._tensor_names.compare()
         running, self._handles = self._handles, {}
         self._allreduce_delay = dict.fromkeys(self._allreduce_delay, self.backward_passes_per_step)
         first_error: Exception | None = None
@@ -213,7 +218,8 @@ class ShardedMixin:
         if not self._active:
             return
         shards = [self._shard_of[parameter] for parameter in self._allreduce_delay]
-        handles = [allgather_async(s.part.detach(), f"{s.name}.parameter", self.process_set) for s in shards]
+        names = [f"{self._tensor_names.of(shard.parameter)}.parameter" for shard in shards]
+        handles = [allgather_async(s.part.detach(), name, self.process_set) for s, name in zip(shards, names)]
         for shard, handle in zip(shards, handles):
             shard.flat().copy_(expect(handle))
 
@@ -250,7 +256,8 @@ class ShardedMixin:
             entries = dict(state.get(index, {}))
             for key, value in sorted(entries.items()):
                 if shard.is_part(key, value):
-                    entries[key] = shard.whole(self._gathered(value, f"{shard.name}.state.{key}"))
+                    name = f"{self._tensor_names.of(shard.parameter)}.state.{key}"
+                    entries[key] = shard.whole(self._gathered(value, name))
             if entries:
                 state[index] = entries
         return {**result, "state": state}
