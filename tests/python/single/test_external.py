@@ -9,12 +9,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from conftest import Launch, launcher
 from horovod.runner import host_check, js_run
 from horovod.runner.common.util.settings import Settings
+from horovod.runner.external import launch_external
 from horovod.runner.launch import make_settings, parse_args, run_commandline
 from horovod.runner.util import lsf
 from horovod.runner.util.cache import FILE_NAME, Cache, use_cache
@@ -242,3 +244,11 @@ def test_a_batch_systems_host_file(horovodrun: Launch, tmp_path: Path) -> None:
     file.write_text("localhost\nlocalhost\n")
     done = horovodrun("-np", "2", "--hostfile", str(file), "sh", "-c", "echo $HOROVOD_RANK of $HOROVOD_SIZE")
     assert sorted(done.stdout.splitlines()) == ["[0]<stdout>:0 of 2", "[1]<stdout>:1 of 2"], launcher()
+
+
+def test_a_rank_that_ends_before_its_function_returns_has_no_result() -> None:
+    def run(environment: Mapping[str, str]) -> None:
+        for rank, result in enumerate((b"result", b"")):  # the file is opened before the function is called
+            (Path(environment["_RODA_TASK_FOLDER"]) / f"result.{rank}").write_bytes(result)
+
+    assert launch_external(run, Settings(2, ""), {}, b"call") == {0: b"result"}

@@ -102,7 +102,7 @@ def launch_external(
     Returns
     -------
     dict
-        By rank: what ``run_task`` returned, pickled.
+        By rank: what ``run_task`` returned, pickled; without those that ended before their function returned.
 
     Raises
     ------
@@ -123,4 +123,4 @@ def launch_external(
                 f"ranks {missing} left no result in {folder}: with --mpi and --jsrun every host must see that folder "
                 "(set TMPDIR)"
             )
-        return {rank: path.read_bytes() for rank, path in results.items()}
+        return {rank: path.read_bytes() for rank, path in results.items() if path.stat().st_size}
