@@ -29,6 +29,7 @@ constexpr std::uint32_t kLogCells = 8192;  // 1 MiB
 constexpr std::uint32_t kUpCells = 2048;
 static_assert(LogRing::max_record(std::min(kLogCells, kUpCells)) >= wire::kMostRecordBytes);
 constexpr char kLabel[] = "roda-control";  // in /proc/PID/maps
+constexpr int kLastOfAnEndMs = 1000;
 constexpr std::uint32_t kNoAbort = 0;
 constexpr std::uint32_t kAborted = 1;
 constexpr std::uint64_t kMailTag = 0x726f646163746cu;
@@ -360,7 +361,10 @@ void HostSegment::abort(const Status& cause) {
   const std::uint32_t mine = kAborted + 1 + static_cast<std::uint32_t>(local_rank_);
   std::uint32_t seen = kNoAbort;
   while (!header_->abort_state.compare_exchange_strong(seen, mine)) {
-    if (seen == kAborted || !has_ended(static_cast<int>(seen - kAborted) - 1)) return;
+    if (seen == kAborted) return;
+    // Who is absent has mostly ended but for the last of it.
+    const int writer = static_cast<int>(seen - kAborted) - 1;
+    if (!has_ended(writer, is_absent(writer) ? kLastOfAnEndMs : 0)) return;
   }
   RODA_INVARIANT(!cause.ok(), "a job that is aborted has a cause");
   header_->code = cause.code();
@@ -372,9 +376,14 @@ void HostSegment::abort(const Status& cause) {
 
 bool HostSegment::is_aborted() const { return header_->abort_state.load(std::memory_order_acquire) == kAborted; }
 
-bool HostSegment::has_ended(int local) const {
+bool HostSegment::has_ended(int local, int limit_ms) const {
   pollfd process{process_fd(local), POLLIN, 0};
-  return process.fd >= 0 && ::poll(&process, 1, 0) > 0;
+  return process.fd >= 0 && ::poll(&process, 1, limit_ms) > 0;
+}
+
+bool HostSegment::is_absent(int local) const {
+  pollfd presence{presence_fd(local), 0, 0};
+  return presence.fd >= 0 && ::poll(&presence, 1, 0) > 0;
 }
 
 Status HostSegment::abort_cause() const {

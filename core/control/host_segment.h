@@ -63,7 +63,8 @@ class HostSegment {
   std::string how_it_ended(int local) const;
   void depart();  // this rank leaves in an orderly way
   bool departed(int local) const;
-  bool has_ended(int local) const;  // its process; false where that can't be known
+  bool has_ended(int local, int limit_ms = 0) const;  // its process, by then; false where that can't be known
+  bool is_absent(int local) const;                    // presence_fd() has hung up
 
   // --- memory of each rank that lives as long as any rank of the host, and that tools find through /proc ---
   static constexpr std::size_t kRoomBytes = 129 * 4096;
