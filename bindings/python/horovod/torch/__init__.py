@@ -27,6 +27,7 @@ else:
         distributed as distributed,
         elastic as elastic,
     )
+    from horovod.torch._compile import keep_tracer_out as _keep_tracer_out
     from horovod.torch.compression import Compression as Compression
     from horovod.torch.functions import (
         allgather_object as allgather_object,
@@ -77,5 +78,6 @@ else:
     from horovod.torch.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 
     distributed.register()
+    _keep_tracer_out()
 
     __all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "warnings")]
