@@ -140,7 +140,7 @@ typedef struct roda_op {
   int32_t process_set;
   double prescale;
   double postscale;
-  const int32_t* splits; /* ALLTOALL: rows for each rank, NULL for an even split */
+  const int32_t* splits; /* ALLTOALL: rows for each rank, NULL for an even split; rows beyond their sum stay */
   int32_t num_splits;
   uint32_t flags; /* roda_op_flags */
   void* stream;   /* of the device, gives the input its value (see above); NULL on the host */

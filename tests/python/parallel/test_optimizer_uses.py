@@ -177,3 +177,53 @@ def test_a_sharded_optimizer_cannot_be_copied() -> None:
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), sharded=True)
     with pytest.raises(TypeError, match="state_dict"):
         copy.deepcopy(optimizer)
+
+
+class Branches(torch.nn.Module):
+    """Three branches, of which a step uses some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.branches = torch.nn.ModuleList(torch.nn.Linear(3, 3, bias=False).double() for _ in range(3))
+
+    def forward(self, x: torch.Tensor, used: list[int]) -> torch.Tensor:
+        for branch in used:
+            x = self.branches[branch](x)
+        return x.square().mean()
+
+
+UNUSED = [{}, {"gradient_as_bucket_view": True}, {"sharded": True}, {"groups": 1}, {"backward_passes_per_step": 2}]
+
+
+@needs_two
+@pytest.mark.parametrize("set_to_none", [True, False])
+@pytest.mark.parametrize("options", UNUSED, ids=str)
+def test_what_no_rank_used_is_left_alone_where_asked(options: dict[str, object], set_to_none: bool) -> None:
+    """The last branch begins in the second step, the second one is used by rank 0 alone."""
+    models, passes = (Branches(), Branches()), options.get("backward_passes_per_step", 1)
+    alone, inner = (torch.optim.AdamW(model.parameters(), 0.1, weight_decay=0.5) for model in models)
+    optimizer = hvd.DistributedOptimizer(inner, models[1].named_parameters(), unused_as_none=True, **options)
+
+    def used(step: int, rank: int) -> list[int]:
+        return [0, *([1] if rank == 0 and step != 2 else []), *([2] if step == 1 else [])]
+
+    for step in range(4):
+        for each in (alone, optimizer):
+            each.zero_grad(set_to_none=set_to_none)
+        for _ in range(passes):
+            x = [next(data(step, rank))[:, :3] for rank in range(hvd.size())]
+            torch.stack([models[0](x[rank], used(step, rank)) for rank in range(hvd.size())]).mean().backward()
+            models[1](x[hvd.rank()], used(step, hvd.rank())).backward()
+        alone.step()
+        optimizer.step()
+    assert torch.allclose(flat(models[0]), flat(models[1]), rtol=1e-9, atol=1e-9)
+    if "sharded" not in options:
+        given = [[p.grad is None for p in model.parameters()] for model in models]
+        assert given[0] == given[1]
+
+
+def test_unused_as_none_is_refused_with_adasum() -> None:
+    model = Branches()
+    with pytest.raises(ValueError, match="unused_as_none"):
+        hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), op=hvd.Adasum, unused_as_none=True)

@@ -432,7 +432,8 @@ def alltoall(
         Its rows go to rank 0, 1, …, one after the other. The dimensions after the first and the dtype are the same on
         all ranks.
     splits : sequence of int or NDArray, optional
-        How many rows go to each rank, ``size`` numbers; by default the rows are divided evenly.
+        How many rows go to each rank, ``size`` numbers; by default the rows are divided evenly. Rows beyond their sum
+        are not sent.
     name, process_set
         As of :func:`allreduce`.
     priority : int

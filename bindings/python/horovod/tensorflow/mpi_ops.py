@@ -317,7 +317,8 @@ def alltoall(
         The rows for rank 0, 1, …, one after the other. The dimensions after the first and the dtype are the same on all
         ranks.
     splits : int32 tensor or list, optional
-        How many rows go to each rank, ``size`` numbers; by default the rows are divided evenly.
+        How many rows go to each rank, ``size`` numbers; by default the rows are divided evenly. Rows beyond their sum
+        are not sent.
     name : str, optional
         What the ranks match by.
     ignore_name_scope : bool

@@ -21,6 +21,7 @@ from horovod.torch._groups import assign_groups
 from horovod.torch._hooks import on_gradient, zero_gradient
 from horovod.torch._names import TensorNames
 from horovod.torch._tensors import start
+from horovod.torch._unused import ask_for_unused
 from horovod.torch.compression import Compressor
 from horovod.torch.mpi_ops import (
     grouped_allreduce_async_,
@@ -53,6 +54,7 @@ class DistributedMixin:
         sparse_as_dense: bool,
         process_set: ProcessSet,
         in_buckets: bool,
+        unused_as_none: bool,
     ) -> None:
         if passes <= 0:
             raise ValueError("backward_passes_per_step must be > 0")
@@ -64,6 +66,7 @@ class DistributedMixin:
         self._postscale = predivide if op == Average else 1.0
         self.sparse_as_dense = sparse_as_dense
         self.process_set = process_set
+        self._unused_as_none = unused_as_none
         self.backward_passes_per_step = passes
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         self._tensor_names = TensorNames(self, self._trained, name_of, process_set)
@@ -226,10 +229,15 @@ class DistributedMixin:
             self._synchronized = True
             return
         self._adopt_new_parameters()
+        unused = None
+        if self._unused_as_none and self._trained:
+            unused = ask_for_unused(self._trained, self._tensor_names.of(self._trained[0]), self.process_set)
         if len(self._handles) < len(self._trained):
             self._reduce_the_others()
         self._tensor_names.compare()
         self._wait_for_all()
+        for parameter in unused() if unused is not None else ():
+            parameter.grad = None
         for bucket in dict.fromkeys(self._bucket_of.values()):
             bucket.move_within_reach(self.process_set)
         self._reset_delays()

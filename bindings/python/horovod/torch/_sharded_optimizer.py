@@ -19,6 +19,7 @@ from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
 from horovod.torch._hooks import on_gradient
 from horovod.torch._names import TensorNames
 from horovod.torch._shard import Shard
+from horovod.torch._unused import ask_for_unused
 from horovod.torch.compression import Compressor
 from horovod.torch.functions import allgather_object, broadcast_object
 from horovod.torch.mpi_ops import allgather_async, allreduce, reducescatter_async, size, synchronize
@@ -55,6 +56,7 @@ class ShardedMixin:
         predivide: float,
         sparse_as_dense: bool,
         process_set: ProcessSet,
+        unused_as_none: bool,
     ) -> None:
         if passes <= 0:
             raise ValueError("backward_passes_per_step must be > 0")
@@ -71,6 +73,7 @@ class ShardedMixin:
         self._factors = {"prescale_factor": 1.0 / predivide, "postscale_factor": predivide}
         self.sparse_as_dense = sparse_as_dense
         self.process_set = process_set
+        self._unused_as_none = unused_as_none
         self._hooks: list[Any] = []
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
         self._tensor_names = TensorNames(self, parameters, name_of, process_set)
@@ -142,7 +145,10 @@ class ShardedMixin:
 
         The gradients of the parameters themselves stay what this rank computed.
         """
-        for parameter in self._allreduce_delay if self._active else ():
+        trained, unused = list(self._allreduce_delay), None
+        if self._unused_as_none and self._active and trained:
+            unused = ask_for_unused(trained, self._tensor_names.of(trained[0]), self.process_set)
+        for parameter in trained if self._active else ():
             if parameter not in self._handles:
                 self._allreduce_grad_async(parameter)
         self._tensor_names.compare()
@@ -159,6 +165,8 @@ class ShardedMixin:
             part.grad = self._compression.decompress(reduced, context)
         if first_error is not None:
             raise first_error
+        for parameter in unused() if unused is not None else ():
+            self._shard_of[parameter].part.grad = None
         if not self._active:
             self._use_own_gradients()
         self._synchronized = True

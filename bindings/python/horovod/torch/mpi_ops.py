@@ -250,7 +250,8 @@ def alltoall(
     tensor : torch.Tensor
         Contiguous, with at least one dimension; the same dtype and the same dimensions after the first on all ranks.
     splits : sequence of int or int32 tensor, optional
-        Rows for each rank, ``size`` numbers; without it, or with an empty one, the rows are divided evenly.
+        Rows for each rank, ``size`` numbers; without it, or with an empty one, the rows are divided evenly. Rows beyond
+        their sum are not sent.
     name : str, optional
         What the ranks match by.
     process_set : ProcessSet
