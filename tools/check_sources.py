@@ -24,7 +24,7 @@ CLANG = "clang++-16"
 # Of how a source is compiled: what decides what it says.
 KEPT = re.compile(r"-[IDU].+|-std=.+|-isystem.*")
 CHECK = [CLANG, "-fsyntax-only", "-Wno-everything", "-Wthread-safety", "-Werror=thread-safety"]
-INCLUDE = re.compile(r'^#include ["<](.*?)[">]', re.MULTILINE)
+INCLUDE = re.compile(r'^#include *["<](.*?)[">]', re.MULTILINE)
 # Headers that nobody includes, tests, and what needs Python's headers, which the package alone is built with.
 LEFT_OUT = ("headers/", "tests/", "bindings/python/")
 # The check must find both.

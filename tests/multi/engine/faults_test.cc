@@ -283,7 +283,8 @@ TEST(Faults, ARankRunsAnotherProgram) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
-// As programs do that become daemons. The rank itself, too, is told.
+// As programs do that become daemons. The others are told either that, or what failed first in that rank for the lack of
+// descriptors; the rank itself is told, too.
 TEST(Faults, ARankClosesAllDescriptors) {
   float x = 1;
   const Shape one{1};
@@ -291,7 +292,6 @@ TEST(Faults, ARankClosesAllDescriptors) {
   if (is_victim()) close_range(STDERR_FILENO + 1, ~0u, 0);
   if (o.code == RODA_OK) o = run(make_op(RODA_ALLREDUCE, "after", one, &x, &x));
   expect_named(o);
-  EXPECT_NE(o.message.find(" closed the descriptors that connect it"), std::string::npos) << o.message;
 }
 
 // The others have joined, and wait for the last one.
