@@ -257,6 +257,8 @@ suite_mxnet() {
   local -x PYTHONWARNINGS=ignore
   local PARALLEL_TESTS=(tests/python/mxnet tests/python/single/test_help.py "$LISTED")
   rank_tests mxnet-np2 horovodrun -np 2
+  PARALLEL_TESTS=(tests/python/mxnet/test_training.py) # where several ranks leave one out
+  rank_tests mxnet-np3 horovodrun -np 3
 }
 
 # A Ray cluster on this machine, which waits half of its time: the suites after it go on beside it.
