@@ -179,6 +179,13 @@ def places_of(path: str) -> list[str]:
 LISTED = dict(sections())
 
 
+@pytest.fixture(autouse=True)
+def _without_a_job_behind_it() -> Iterator[None]:
+    """End the job of one that calls began: other tests run in this process."""
+    yield
+    importlib.import_module("horovod.common.life_cycle").shutdown()
+
+
 def test_every_section_is_known() -> None:
     assert set(LISTED) == {*SECTIONS, "`horovodrun`", "Faults of the original"}
 
