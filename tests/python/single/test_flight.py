@@ -125,13 +125,14 @@ def test_numbers_mean_what_they_mean_to_the_engine() -> None:
 
 def test_what_is_no_record_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "roda-flight.node.1.1.json").write_text("[]")
-    for job, why in {
-        str(os.getpid()): "are no ranks of a Roda job that runs",
-        str(tmp_path): "it is no dump of a flight recorder",
-        str(tmp_path / "none"): "No such file",
-    }.items():
-        assert doctor.main([job]) == 1
-        assert why in capsys.readouterr().err
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+        for job, why in {
+            str(stranger.pid): "are no ranks of a Roda job that runs",
+            str(tmp_path): "it is no dump of a flight recorder",
+            str(tmp_path / "none"): "No such file",
+        }.items():
+            assert doctor.main([job]) == 1
+            assert why in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
