@@ -239,6 +239,8 @@ def test_collectives_in_a_compiled_function() -> None:
 
 
 def test_a_process_set_in_a_compiled_function() -> None:
+    if hvd.size() == 1:
+        pytest.skip("the set of rank 0 is the global one")
     with process_set([0]) as one:
 
         @torch.compile(backend="eager")

@@ -12,7 +12,7 @@ from typing import Any
 from horovod.runner.boot import framed
 from horovod.runner.elastic.control import Control, find_hosts
 from horovod.runner.elastic.discovery import HostDiscovery
-from horovod.runner.elastic.generation import Publish, Start, Welcome, Worker, WorkersFailedError
+from horovod.runner.elastic.generation import Publish, Stage, Start, Welcome, Worker, WorkersFailedError
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.job import (
     Connection,
@@ -220,7 +220,8 @@ class ElasticJob(Job):
 
     def _rank_ended(self, rank: int, status: int) -> None:
         worker = self._membership.workers.get(rank)
-        if worker is not None and status != 0:
+        # A worker that this launcher ended has not failed.
+        if worker is not None and status != 0 and worker.stage != Stage.REMOVED and not self._membership.is_over:
             self._failed[rank] = (worker, status)
         self._membership.ended(rank, status, time.monotonic())
 
