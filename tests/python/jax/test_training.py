@@ -61,6 +61,29 @@ def test_an_optimizer_averages() -> None:
     assert hvd.DistributedOptimizer is hvd.distributed
 
 
+@pytest.mark.parametrize("options", [{}, {"sharded": True}], ids=str)
+def test_two_optimizers_in_one_function(options: dict[str, Any]) -> None:
+    """They reduce at the same time, and nobody gave them names."""
+    optimizers = [hvd.distributed(optax.sgd(1.0), **options) for _ in range(2)]
+    params = [[jnp.full((64, 64), float(i)) for i in range(6)] for _ in optimizers]
+
+    @jax.jit
+    def step(params: Any, gradient: Any) -> Any:
+        found = []
+        for number, (optimizer, own) in enumerate(zip(optimizers, params)):
+            gradients = [jnp.full((64, 64), gradient * (number + 1)) for _ in own]
+            updates, _ = optimizer.update(gradients, optimizer.init(own), own)
+            found.append(optax.apply_updates(own, updates))
+        return found
+
+    for _ in range(5):
+        params = step(params, hvd.rank() + 1.0)
+    mean = (hvd.size() + 1) / 2
+    for number, own in enumerate(params):
+        for i, array in enumerate(own):
+            assert np.allclose(array, i - 5 * mean * (number + 1))
+
+
 def test_an_optimizer_outside_of_compiled_functions() -> None:
     expected, _ = trained(optax.sgd(0.1), 1, mean_gradients)
     for sharded in (False, True):

@@ -46,6 +46,27 @@ def test_gradients_are_averaged(hvd: ModuleType, keras: ModuleType) -> None:
     assert np.allclose(applied(hvd, keras, optimizer, weight), mean_of_ranks(hvd))
 
 
+@pytest.mark.skipif(LEGACY or BACKEND != "tensorflow", reason="graphs of Keras 3 on TensorFlow run ops side by side")
+def test_two_optimizers_of_variables_with_the_same_names(hvd: ModuleType, keras: ModuleType) -> None:
+    import tensorflow as tf
+
+    optimizers = [hvd.DistributedOptimizer(keras.optimizers.SGD(1.0)) for _ in range(2)]
+    weights = [[variable(keras, [[0.0] * 64] * 64, f"twin{i}") for i in range(6)] for _ in optimizers]
+    for optimizer, own in zip(optimizers, weights):
+        optimizer.build(own)
+
+    @tf.function
+    def step(gradient: Any) -> None:
+        for number, (optimizer, own) in enumerate(zip(optimizers, weights), 1):
+            optimizer.apply([tf.fill([64, 64], gradient * number) for _ in own], own)
+
+    for _ in range(5):
+        step(tf.constant(hvd.rank() + 1.0))
+    for number, own in enumerate(weights, 1):
+        for weight in own:
+            assert np.allclose(weight.numpy(), -5 * mean_of_ranks(hvd) * number)
+
+
 @pytest.mark.skipif(not LEGACY, reason="Keras 3 has no legacy optimizers")
 def test_optimizers_from_before_keras_2_11(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
     weight = variable(keras, [1.0, 2.0])

@@ -83,6 +83,25 @@ def test_trainer(options: dict[str, Any]) -> None:
     assert all(np.allclose(a, b, atol=tolerance) for a, b in zip(trained, trained_alone()))
 
 
+def test_two_trainers_without_prefixes_reduce_at_the_same_time() -> None:
+    nets = [mx.gluon.nn.HybridSequential() for _ in range(2)]
+    for net in nets:
+        for _ in range(6):
+            net.add(mx.gluon.nn.Dense(64, in_units=64, use_bias=False))
+        net.initialize(mx.init.Constant(0.01))
+    trainers = [hvd.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 1.0}) for net in nets]
+    for _ in range(10):
+        with mx.autograd.record():
+            weights = [[p.data() for p in net.collect_params().values()] for net in nets]
+            losses = [sum(w.sum() for w in each) * (hvd.rank() + 1) * (i + 1) for i, each in enumerate(weights)]
+        mx.autograd.backward(losses)
+        for trainer in trainers:
+            trainer.step(1)
+    for i, net in enumerate(nets):
+        for parameter in net.collect_params().values():
+            assert np.allclose(parameter.data().asnumpy(), 0.01 - 10 * (i + 1) * (hvd.size() + 1) / 2)
+
+
 def test_parameters_that_are_initialised_later() -> None:
     net = make_net(hvd.rank())
     hvd.broadcast_parameters(net.collect_params(), root_rank=0)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from horovod.common.basics import Average
+from horovod.common.claims import Claimant
 from horovod.common.process_sets import ProcessSet
 
 
@@ -31,6 +32,7 @@ class DenseReducer:
             "process_set": process_set,
         }
         self._process_set = process_set
+        self._claimant = Claimant(process_set.claims)
         self._scale_local = scale_local
         self._local: set[str] = set()
 
@@ -53,6 +55,7 @@ class DenseReducer:
                 results[i] = gradient / self._process_set.size()
         if places:
             name = f"keras.{self._name}.{len(places)}"
+            name = self._claimant.prefix([name]) + name
             reduced = self._grouped_allreduce([results[i] for i in places], name=name, **self._how)
             for i, gradient in zip(places, reduced):
                 results[i] = gradient

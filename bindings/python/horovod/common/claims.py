@@ -2,28 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 class Claims:
     """Names that the optimizers of one process set match their tensors by, until all ranks count anew.
 
-    The first optimizer keeps its names. A later one that has some of them puts its number before all of its own: that
-    depends on the order in which optimizers are first used, not on when they are made or deleted, so that ranks agree
-    which came into the job at different times.
+    The first optimizer keeps its names. A later one that has some of them puts its number before its own: that depends
+    on the order in which optimizers are first used, not on when they are made or deleted, so that ranks agree which
+    came into the job at different times.
     """
 
     def __init__(self) -> None:
         self._names: set[str] = set()
         self._last = 1
-        self.made = 0  # optimizers so far
+        self.made = 0  # optimizers so far, where a framework counts them
 
-    def prefix(self, names: Iterable[str]) -> str:
-        """Claim names; return what to put before each: nothing, or a number where one is claimed already."""
+    def number(self, names: Iterable[str]) -> int:
+        """Claim names; return 1, or a number of one's own where some are claimed already."""
         names = set(names)
         is_free = self._names.isdisjoint(names)
         self._names |= names
         if is_free:
-            return ""
+            return 1
         self._last += 1
-        return f"optimizer.{self._last}."
+        return self._last
+
+    def renew(self, names: Iterable[str], number: int) -> None:
+        """Claim names under the number that they had before ranks began to count anew."""
+        self._names |= set(names)
+        self._last = max(self._last, number)
+
+
+def prefix_of(number: int) -> str:
+    """Return what stands before the names of an optimizer with this number."""
+    return f"optimizer.{number}." if number > 1 else ""
+
+
+class Claimant:
+    """One optimizer, of a framework that traces programs: the number in what was traced once stays.
+
+    Parameters
+    ----------
+    claims : callable
+        Returns the claims of the process set: ``process_set.claims``.
+    """
+
+    def __init__(self, claims: Callable[[], Claims]) -> None:
+        self._current, self._claims = claims, None
+        self._names: set[str] = set()
+        self._number = 1
+
+    def prefix(self, names: Iterable[str]) -> str:
+        """Return what to put before each of the names, which are claimed in the first call."""
+        claims = self._current()
+        if claims is not self._claims:
+            self._claims = claims
+            claims.renew(self._names, self._number)
+        new = set(names) - self._names
+        self._names |= new
+        if new and self._number == 1:
+            self._number = claims.number(new)
+        return prefix_of(self._number)

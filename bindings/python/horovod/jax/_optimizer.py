@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from horovod.common.basics import Adasum, Average
+from horovod.common.claims import Claimant
 from horovod.common.operations import ALLGATHER, REDUCESCATTER, set_id_of
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.jax import mpi_ops
@@ -46,7 +47,7 @@ def distributed(
     optimizer : optax.GradientTransformation
         Or anything with its fields. Its own state is kept as it is.
     name : str
-        What the ranks match by: of several optimizers in one program each needs its own.
+        What the ranks match by. Several optimizers of one name are told apart by the order of their first use.
     compression : Compressor
         Applied to what travels.
     op : int
@@ -82,16 +83,21 @@ def distributed(
         raise ValueError("sharded=True works with op=Average or Sum, and without compression.")
     factors = {"prescale_factor": 1 / gradient_predivide_factor, "postscale_factor": gradient_predivide_factor}
 
+    claimant = Claimant(process_set.claims)
+
+    def own_name() -> str:
+        return claimant.prefix([name]) + name
+
     def reduced_step(gradients: Tree, state: Any, params: Any, more: dict[str, Any]) -> tuple[Tree, Any]:
         gradients = mpi_ops.allreduce(
-            gradients, name=name, compression=compression, op=op, process_set=process_set, **factors
+            gradients, name=own_name(), compression=compression, op=op, process_set=process_set, **factors
         )
         return optimizer.update(gradients, state, params, **more)
 
     step: Step = reduced_step
     init = optimizer.init
     if sharded:
-        parts = _Parts(optimizer, name, op, set_id_of(process_set), factors)
+        parts = _Parts(optimizer, own_name, op, set_id_of(process_set), factors)
         step, init = parts.step, parts.init
     if backward_passes_per_step == 1:
         return optimizer._replace(init=init, update=lambda g, s, p=None, **more: step(g, s, p, more))
@@ -134,7 +140,9 @@ class _Accumulation:
 class _Parts:
     """Every tensor in memory order, divided over the ranks as a reducescatter does it."""
 
-    def __init__(self, optimizer: Any, name: str, op: int, process_set: int, factors: dict[str, float]) -> None:
+    def __init__(
+        self, optimizer: Any, name: Callable[[], str], op: int, process_set: int, factors: dict[str, float]
+    ) -> None:
         self._optimizer, self._name, self._op, self._set = optimizer, name, op, process_set
         self._factors = {"prescale": factors["prescale_factor"], "postscale": factors["postscale_factor"]}
 
@@ -154,8 +162,8 @@ class _Parts:
         own_params = None if params is None else jax.tree_util.tree_map(self._own, params)
         updates, state = self._optimizer.update(own, state, own_params, **more)
         rows = tuple(parts_of(leaf.size, self._set) for leaf in leaves)
-        whole = bind(structure.flatten_up_to(updates), ALLGATHER, f"{self._name}.gather", self._set, rows=rows)
+        whole = bind(structure.flatten_up_to(updates), ALLGATHER, f"{self._name()}.gather", self._set, rows=rows)
         return structure.unflatten([flat.reshape(leaf.shape) for flat, leaf in zip(whole, leaves)]), state
 
     def _scatter(self, flat: Sequence[Any]) -> list[Any]:
-        return bind(flat, REDUCESCATTER, f"{self._name}.scatter", self._set, op=self._op, **self._factors)
+        return bind(flat, REDUCESCATTER, f"{self._name()}.scatter", self._set, op=self._op, **self._factors)

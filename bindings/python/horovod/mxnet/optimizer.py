@@ -9,6 +9,7 @@ from typing import Any
 import mxnet as mx
 
 from horovod.common.basics import Average
+from horovod.common.claims import Claimant
 from horovod.common.compression import Compressor
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.mxnet.compression import Compression
@@ -31,15 +32,17 @@ class _Averager:
         self._factors = (1.0 / predivide_factor, predivide_factor)
         self._num_groups = num_groups
         self._set = process_set
+        self._claimant = Claimant(process_set.claims)
 
     def __call__(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
         if self._set.included() is False or self._set.size() == 1:  # others step with gradients of their own
             return
+        prefix = self._claimant.prefix(names)
         for place in _groups(len(gradients), self._num_groups):
             factors = dict(zip(("prescale_factor", "postscale_factor"), self._factors))
             grouped_allreduce_(
                 gradients[place],
-                name=names[place.start],
+                name=prefix + names[place.start],
                 priority=-place.start,
                 op=Average,
                 process_set=self._set,
@@ -131,7 +134,7 @@ class DistributedTrainer(mx.gluon.Trainer):
     gradient_predivide_factor : float
         Gradients are divided by it before they are summed, and the rest after.
     prefix : str, optional
-        Put in front of the gradients' names, where there are two trainers.
+        Put in front of the gradients' names. Trainers without one are told apart by their numbers.
     num_groups : int
         Gradients are averaged in as many groups; 0: each for itself.
     process_set : ProcessSet

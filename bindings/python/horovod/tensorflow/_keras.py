@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 import horovod.tensorflow as hvd
+from horovod.common.claims import Claimant
 from horovod.tensorflow._gradients import GradientReducer, check_groups
 from horovod.tensorflow.gradient_aggregation import KerasAggregation as KerasAggregation
 
@@ -41,9 +42,17 @@ def broadcast_global_variables(root_rank: int) -> None:
 
 
 class _Reducer(GradientReducer):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._claimant = Claimant(self.process_set.claims)
+
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Reduce, whatever the scope: Keras counts its optimizers, and ranks may have made more of them."""
         return super().reduce(gradients, variables, ignore_name_scope=True)
+
+    def _name_of(self, places: list[int], variables: Sequence[Any], use_generic_names: bool) -> str | None:
+        name = super()._name_of(places, variables, use_generic_names)
+        return name and self._claimant.prefix([name]) + name
 
     def reduce_accumulated(self, optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Reduce what the optimizer added up over several passes."""

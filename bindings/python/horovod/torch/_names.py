@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from horovod.common.basics import Max
-from horovod.common.claims import Claims
+from horovod.common.claims import Claims, prefix_of
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.operations import expect, shutdowns
 from horovod.common.process_sets import ProcessSet
@@ -74,7 +74,7 @@ class TensorNames:
 
     def _claim(self, claims: Claims, parameters: list[torch.Tensor]) -> None:
         self._refuse_shared(parameters)
-        prefix = claims.prefix(self._name_of[parameter] for parameter in parameters)
+        prefix = prefix_of(claims.number(self._name_of[parameter] for parameter in parameters))
         self._prefix_of.update(dict.fromkeys(parameters, prefix))
         _users.add(self)
         if prefix:
