@@ -283,8 +283,8 @@ TEST(Faults, ARankRunsAnotherProgram) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
-// As programs do that become daemons. The others are told either that, or what failed first in that rank for the lack of
-// descriptors; the rank itself is told, too.
+// As programs do that become daemons. The others are told either that, or what failed first in that rank for the lack
+// of descriptors; the rank itself is told, too.
 TEST(Faults, ARankClosesAllDescriptors) {
   float x = 1;
   const Shape one{1};
