@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 
 import horovod.torch as hvd
 import pytest
 import torch
 from common import process_set
 from horovod import _roda
+from horovod.common.operations import shutdowns
+from horovod.common.process_sets import registered_set
 from horovod.torch import _tensors
 
 needs_two = pytest.mark.skipif("hvd.size() == 1", reason="a lone rank reduces nothing")
@@ -143,7 +146,8 @@ def test_copies_train_beside_the_original() -> None:
 
 @needs_two
 def test_a_process_set_counts_for_itself() -> None:
-    with process_set([0]) as one:
+    known = registered_set([0])  # by a group of torch.distributed's, in a test before
+    with process_set([0]) if known is None else nullcontext(known) as one:
         if hvd.rank() == 0:
             model = net()
             optimizer = distributed(model, process_set=one)
@@ -191,6 +195,8 @@ def test_a_rank_that_joined_before_it_used_one() -> None:
 def test_another_order_on_another_rank_is_an_error(differs: str, options: dict[str, object]) -> None:
     if options.get("op") == hvd.Adasum and hvd.size() & (hvd.size() - 1):
         pytest.skip("Adasum needs a power of two")
+    if shutdowns():
+        pytest.skip("after another engine ranks may have made different numbers of optimizers: see tests/python/single")
     models = net(), net()
     turned = list(reversed(models)) if hvd.rank() == 1 else models
     by_model = {model: distributed(model, **options) for model in (turned if differs == "made" else models)}
