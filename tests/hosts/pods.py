@@ -67,6 +67,7 @@ host=
 while :; do
   case $1 in
   -[iop]) shift 2 ;;
+  --) shift ;;
   *) [ -z "$host" ] || break; host=$1; shift ;;
   esac
 done
