@@ -264,7 +264,8 @@ suite_mxnet() {
 # A Ray cluster on this machine, which waits half of its time: the suites after it go on beside it.
 suite_ray() {
   find_torch
-  beside ray pytest_report ray tests/python/ray "$LISTED"
+  pytest_report ray-listed "$LISTED" # apart: its folder has a conftest.py of the same name
+  beside ray pytest_report ray tests/python/ray
 }
 
 # What to run before each commit: everything in one process, the transports that need no library, jobs of two ranks.
@@ -292,7 +293,8 @@ suite_spark() {
     return
   fi
   find_torch
-  KERAS_BACKEND=torch REPORT_LIMIT=1800 pytest_report spark tests/python/spark "$LISTED"
+  KERAS_BACKEND=torch pytest_report spark-listed "$LISTED" # apart: its folder has a conftest.py of the same name
+  KERAS_BACKEND=torch REPORT_LIMIT=1800 pytest_report spark tests/python/spark
 }
 
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.

@@ -44,8 +44,8 @@ std::vector<T> averages(int giving, std::size_t count, std::size_t from = 0) {
 }
 
 template <typename T>
-roda_op averaging(int collective, const std::string& name, const Shape& shape, const std::vector<T>& input,
-                  void* output, int dtype) {
+roda_op averaging(int collective, const char* name, const Shape& shape, const std::vector<T>& input, void* output,
+                  int dtype) {
   roda_op op = make_op(collective, name, shape, input.data(), output, dtype);
   op.op = RODA_AVERAGE;
   return op;
@@ -57,11 +57,11 @@ void expect_allreduced(int dtype) {
     const Shape shape{static_cast<std::int64_t>(count)};
     std::vector<T> input = values<T>(rank(), count), output(count);
     const std::string name = "apart" + std::to_string(dtype) + "." + std::to_string(count);
-    Outcome o = run(averaging(RODA_ALLREDUCE, name, shape, input, output.data(), dtype));
+    Outcome o = run(averaging(RODA_ALLREDUCE, name.c_str(), shape, input, output.data(), dtype));
     ASSERT_EQ(o.code, RODA_OK) << o.message;
     EXPECT_EQ(output, averages<T>(size(), count)) << name;
     EXPECT_EQ(input, values<T>(rank(), count)) << "the input has changed";
-    o = run(averaging(RODA_ALLREDUCE, name + "in place", shape, input, input.data(), dtype));
+    o = run(averaging(RODA_ALLREDUCE, (name + "in place").c_str(), shape, input, input.data(), dtype));
     ASSERT_EQ(o.code, RODA_OK) << o.message;
     EXPECT_EQ(input, output) << name;
   }
@@ -82,7 +82,8 @@ void expect_grouped(int collective, int dtype) {
   for (std::size_t i = 0; i < 5; ++i) names.push_back("group" + std::to_string(dtype) + "." + std::to_string(i));
   const bool scatters = collective == RODA_REDUCESCATTER;
   for (std::size_t i = 0; i < 5; ++i) {
-    ops.push_back(averaging(collective, names[i], shape, inputs[i], scatters ? nullptr : outputs[i].data(), dtype));
+    ops.push_back(
+        averaging(collective, names[i].c_str(), shape, inputs[i], scatters ? nullptr : outputs[i].data(), dtype));
   }
   roda_handle handle = 0;
   ASSERT_EQ(submit(ops, &handle).code, RODA_OK);
