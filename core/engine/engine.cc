@@ -1,11 +1,9 @@
 #include "core/engine/engine.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "plugins/base/format.h"
-#include "plugins/base/helper_thread.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {

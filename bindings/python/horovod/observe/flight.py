@@ -391,7 +391,7 @@ def ranks_of(dump: str) -> list[Rank]:
     Raises
     ------
     NoRecordError
-        It is none; the text says which field is wrong.
+        The text is no dump; the text says which field is wrong.
     """
     try:
         told = parse(dump)

@@ -161,7 +161,7 @@ def read(path: Path) -> RankTimeline:
     Raises
     ------
     NoTimelineError
-        It is none, or has no operation in it; the text says which field is wrong.
+        The file is no timeline, or has no operation in it; the text says which field is wrong.
     """
     try:
         events: list[_Event] = _EVENTS.take(parse(read_text(path, _MOST_BYTES)))
