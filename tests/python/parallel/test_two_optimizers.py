@@ -205,6 +205,7 @@ def test_another_order_on_another_rank_is_an_error(differs: str, options: dict[s
     with pytest.raises(RuntimeError, match="in the same order on all ranks"):
         for model in models:
             by_model[model].step()
+    hvd.barrier()  # this rank may know of the error, and end, before another has begun its second model
 
 
 @needs_two
