@@ -102,9 +102,15 @@ def start() -> Iterator[Callable[..., subprocess.Popen]]:
         process.wait()
 
 
-@ELASTIC
-@pytest.mark.parametrize("stream", ["stdout", "stderr"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("number", "stream", "elastic"),
+    [
+        (signal.SIGTERM, "stdout", []),
+        (signal.SIGTERM, "stderr", ["--min-np", "2"]),
+        (signal.SIGINT, "stderr", []),
+        (signal.SIGHUP, "stdout", ["--min-np", "2"]),
+    ],
+)
 def test_a_launcher_whose_output_nobody_reads_obeys_signals(
     start: Callable[..., subprocess.Popen], marker: str, elastic: list[str], stream: str, number: int
 ) -> None:

@@ -99,11 +99,11 @@ TEST(Fold, OfATorus) {
 }
 
 TEST(Fold, UpToAThousandAndTwentyFour) {
-  EXPECT_EQ(expect_same(flat_allreduce(hosts_of(8), "ring", 1024, 4e6), 0), 8);
+  EXPECT_EQ(expect_same(flat_allreduce(hosts_of(8), "ring", 256, 1e6), 0), 8);
   EXPECT_EQ(expect_same(flat_allreduce(hosts_of(8), "recursive_doubling", 1024, 4e6), 1 << 20), 1);
   EXPECT_EQ(expect_same(flat_allreduce(racks_of(16, 8), "rabenseifner", 1024, 4e6), 1 << 20), 1);
-  expect_same(flat_allreduce(hosts_of(8), "double_binary_tree", 1000, 4e6), 1 << 18);
-  expect_same(composed(racks_of(16, 8), 1024, 4 << 20, {"ring", "ring", "ring"}), 1 << 20);
+  expect_same(flat_allreduce(hosts_of(8), "double_binary_tree", 1000, 1e6), 1 << 18);
+  expect_same(composed(racks_of(16, 8), 512, 4 << 20, {"ring", "ring", "ring"}), 1 << 20);
 }
 
 TEST(Fold, OneRanksProgramTurnedIsEveryRanks) {
