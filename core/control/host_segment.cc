@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "core/wire/record.h"
@@ -23,6 +24,7 @@
 namespace roda::control {
 namespace {
 
+constexpr std::chrono::seconds kToldWithin{1};
 constexpr std::uint32_t kAttemptsPerLook = 20;  // at a peer's mailbox: the store is asked seldom
 
 constexpr std::uint32_t kLogCells = 8192;  // 1 MiB
@@ -219,7 +221,9 @@ Status HostSegment::send_to(int peer, const std::string& address, Store& store, 
   if (local_rank_ == 0) fds.push_back(segment_.fd());
   std::uint32_t attempts = 0;
   for (bool sent = false; !sent;) {
-    RODA_RETURN_IF_ERROR(mailbox->send(address, kMailTag, std::as_bytes(std::span(&mail, 1)), fds, &sent));
+    const Status status = mailbox->send(address, kMailTag, std::as_bytes(std::span(&mail, 1)), fds, &sent);
+    if (status.code() == RODA_ERR_PEER) return left(peer, store, key);
+    RODA_RETURN_IF_ERROR(status);
     if (!sent && std::chrono::steady_clock::now() > deadline) return timed_out(world_rank(peer), "to take descriptors");
     if (sent) break;
     // A mailbox holds ten messages (net.unix.max_dgram_qlen): ranks that only sent would wait for each other for ever.
@@ -229,6 +233,17 @@ Status HostSegment::send_to(int peer, const std::string& address, Store& store, 
     ::poll(&p, 1, WaitPolicy::look_ms(attempts));
   }
   return {};
+}
+
+// A rank whose mailbox is gone has failed, and tells the store why a moment later, or its process has ended.
+Status HostSegment::left(int peer, Store& store, const std::string& key) const {
+  const auto until = std::chrono::steady_clock::now() + kToldWithin;
+  do {
+    RODA_RETURN_IF_ERROR(look_for_failures(store, key));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  } while (std::chrono::steady_clock::now() < until);
+  const std::int32_t rank = world_rank(peer);
+  return Status::peer(rank, "Rank " + std::to_string(rank) + " ended while the job was starting");
 }
 
 Status HostSegment::take(FdMailbox::Message message) {

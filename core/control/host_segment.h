@@ -90,6 +90,7 @@ class HostSegment {
   Status exchange(Store& store, const std::string& key, Deadline deadline);
   Status send_to(int local, const std::string& address, Store& store, const std::string& key, FdMailbox* mailbox,
                  Deadline deadline);
+  Status left(int local, Store& store, const std::string& key) const;
   Status take_all(FdMailbox* mailbox);
   Status take(FdMailbox::Message message);
   void layout();

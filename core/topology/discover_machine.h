@@ -9,12 +9,11 @@
 namespace roda::topology {
 
 struct DiscoverOptions {
-  // Asks libraries too: hwloc for the CPUs, the GPUs' driver for links and peers. That costs milliseconds (hwloc's
-  // plugins load OpenCL and X) to seconds (a driver that keeps no state between users), and is not for init. Without it
-  // the kernel's files tell the same but for details of CPUs and GPUs, in half a millisecond on a machine of two cores.
+  // Tells the CPUs' models too, and asks the GPUs' driver for links and peers: up to seconds where that keeps no state
+  // between its users, so this is not for init. Without it the kernel's files are read, in half a millisecond on a
+  // machine of two cores.
   bool thorough = false;
   std::string root;  // /sys and /proc lie below it
-  std::string hwloc = "libhwloc.so.15";
   std::string nvml = "libnvidia-ml.so.1";
   std::string cuda = "libcuda.so.1";
 };

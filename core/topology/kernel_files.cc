@@ -162,6 +162,13 @@ std::string KernelFiles::line(const std::string& path) const {
   return trimmed(std::string(whole.substr(0, whole.find('\n'))));
 }
 
+std::vector<std::string> KernelFiles::lines(const std::string& path) const {
+  std::ifstream in(root_ + path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
 std::int64_t KernelFiles::number(const std::string& path, std::int64_t otherwise) const {
   const std::string text = line(path);
   std::int64_t value = 0;
@@ -218,6 +225,20 @@ Status find_cpus(const KernelFiles& files, Machine* machine) {
   for (auto& [key, groups] : caches) machine->caches.push_back({key.first, key.second, std::move(groups)});
   read_nodes(files, machine);
   return {};
+}
+
+void find_cpu_models(const KernelFiles& files, Machine* machine) {
+  int cpu = -1;  // whose lines these are
+  for (const std::string& line : files.lines("/proc/cpuinfo")) {
+    const std::size_t colon = std::min(line.find(':'), line.size());
+    const std::string name = trimmed(line.substr(0, colon));
+    const std::string value = trimmed(line.substr(std::min(colon + 1, line.size())));
+    if (name == "processor") cpu = std::atoi(value.c_str());
+    if (name != "model name") continue;
+    for (Package& package : machine->packages) {
+      if (std::ranges::binary_search(package.cpus, cpu)) package.model = value;
+    }
+  }
 }
 
 // --- devices ---------------------------------------------------------------------------------------------------------

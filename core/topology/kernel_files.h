@@ -18,6 +18,7 @@ class KernelFiles {
 
   // The first line without the space around it; "" for what can't be read.
   std::string line(const std::string& path) const;
+  std::vector<std::string> lines(const std::string& path) const;  // none of what can't be read
   std::int64_t number(const std::string& path, std::int64_t otherwise) const;
   bool exists(const std::string& path) const;
   // Entries of a folder, sorted; empty when there is none.
@@ -29,9 +30,10 @@ class KernelFiles {
   std::string root_;
 };
 
-// Packages, NUMA nodes, cores and caches: the same as hwloc's but for the models of packages and its corrections of
-// firmware that errs.
+// Packages, NUMA nodes, cores and caches.
 Status find_cpus(const KernelFiles& files, Machine* machine);
+// The models of the packages that find_cpus() found: /proc/cpuinfo, which grows with the CPUs.
+void find_cpu_models(const KernelFiles& files, Machine* machine);
 
 constexpr std::size_t kMostDevices = 64;  // of each kind; a note in `absent` counts the rest
 
@@ -40,11 +42,6 @@ void find_nics(const KernelFiles& files, Machine* machine);
 void find_rdma_devices(const KernelFiles& files, Machine* machine);
 // GPUs for computing (NVIDIA, AMD) on the PCI bus: their places, and their model where the driver tells.
 void find_gpus(const KernelFiles& files, Machine* machine);
-
-// CPUs by hwloc, opened at run time under a name for the dynamic linker. It honours its own variables (HWLOC_XMLFILE,
-// HWLOC_SYNTHETIC): *is_this_machine is then false, and what its description holds of devices is taken too. Not with a
-// concurrent setenv.
-Status ask_hwloc(const std::string& library, Machine* machine, bool* is_this_machine);
 
 // Completes machine->gpus by NVML, or by CUDA's driver library where there is no NVML (no links then): names for the
 // dynamic linker. GPUs that the driver does not show to this process are dropped, and counted in `absent`. When neither

@@ -14,7 +14,7 @@ unset PYTHONDONTWRITEBYTECODE
 
 APT_PACKAGES=(g++ ccache iproute2 pkg-config python3 python3-dev python3-venv libgloo-dev libibverbs-dev libucx-dev libopenmpi-dev
   openmpi-bin libmpich-dev mpich libgtest-dev libfmt-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev libhwloc-dev libmbedtls-dev)
+  libcli11-dev nlohmann-json3-dev libmbedtls-dev)
 # What a ready wheel needs of the system, and of Python beside itself.
 WHEEL_APT_PACKAGES=(python3 python3-venv)
 WHEEL_PYTHON_PACKAGES=(numpy scikit-learn psutil cloudpickle pyyaml packaging)

@@ -100,17 +100,6 @@ TEST_F(JobTopology, AFileThatOneRankCannotReadIsEverybodysError) {
   EXPECT_NE(o.message.find("Rank 1: the topology file '/no/such/file' can't be read"), std::string::npos) << o.message;
 }
 
-// One rank is told of a machine of 64 cores.
-TEST_F(JobTopology, RanksOfOneHostThatContradictEachOtherAreEverybodysError) {
-  if (launched_rank() == 1) ::setenv("HWLOC_SYNTHETIC", "package:1 core:64 pu:1", 1);
-  const Outcome o = init();
-  ::unsetenv("HWLOC_SYNTHETIC");
-  if (o.code == RODA_OK) GTEST_SKIP() << "there is no hwloc to listen";
-  EXPECT_EQ(o.code, RODA_ERR_PRECONDITION);
-  EXPECT_NE(o.message.find("rank 0 and rank 1 are on one host"), std::string::npos) << o.message;
-  EXPECT_NE(o.message.find("for rank 0 and \"0-63\" for rank 1"), std::string::npos) << o.message;
-}
-
 TEST_F(JobTopology, ALimitBelowTheRanksIsSaidByEveryRank) {
   const File file(std::string(R"({"roda_topology": 1, )") + kMachine +
                   R"(, "hosts": [{"name": "node0", "machine": "big", "ranks": "0-1"}],

@@ -116,6 +116,16 @@ TEST(HostSegment, ARankThatClosesItsDescriptorsIsMissedAtOnce) {
   }));
 }
 
+TEST(HostSegment, ARankThatEndsWhileTheSegmentFormsIsNamed) {
+  LocalStore store;
+  ASSERT_TRUE(store.give("k/host/10/mailbox", 1, "roda-of-a-process-that-has-ended").ok());
+  std::unique_ptr<HostSegment> segment;
+  const Status status = HostSegment::form(store, "k", {10, 11}, 10, "a b", soon(), &segment);
+  EXPECT_EQ(status.code(), RODA_ERR_PEER);
+  EXPECT_EQ(status.rank(), 11);
+  EXPECT_EQ(status.message(), "Rank 11 ended while the job was starting");
+}
+
 TEST(HostSegment, ARankThatNeverComesIsNamed) {
   LocalStore store;
   std::unique_ptr<HostSegment> segment;

@@ -43,10 +43,10 @@ void write_cpus(const Folder& folder) {
   folder.write("/sys/devices/system/node/possible", "0-1");
 }
 
-TEST(CpusInFiles, AreReadWithoutHwloc) {
+TEST(CpusInFiles, AreRead) {
   const Folder folder;
   write_cpus(folder);
-  const Machine machine = discover_machine({false, folder.path(), "", "", ""});
+  const Machine machine = discover_machine({false, folder.path(), "", ""});
   EXPECT_EQ(machine.cpus, (CpuSet{0, 1, 2, 3}));
   EXPECT_EQ(machine.cores, (std::vector<CpuSet>{{0, 2}, {1, 3}}));
   ASSERT_EQ(machine.packages.size(), 2u);
@@ -59,9 +59,20 @@ TEST(CpusInFiles, AreReadWithoutHwloc) {
   EXPECT_TRUE(machine.absent.empty());
 }
 
+TEST(CpusInFiles, ModelsOfPackagesForWhoWantsDetails) {
+  const Folder folder;
+  write_cpus(folder);
+  folder.write("/proc/cpuinfo",
+               "processor\t: 0\nmodel name\t: Lightning 9\n\nprocessor\t: 3\nmodel name\t: Thunder: 2\nflags\n");
+  EXPECT_EQ(discover_machine({false, folder.path(), "", ""}).packages[0].model, "");
+  const Machine machine = discover_machine({true, folder.path(), "", ""});
+  EXPECT_EQ(machine.packages[0].model, "Lightning 9");
+  EXPECT_EQ(machine.packages[1].model, "Thunder: 2");
+}
+
 TEST(CpusInFiles, WhatCannotBeReadIsAbsentWithTheReason) {
   const Folder folder;
-  const Machine machine = discover_machine({true, folder.path(), "", "", ""});
+  const Machine machine = discover_machine({true, folder.path(), "", ""});
   EXPECT_TRUE(machine.cpus.empty());
   ASSERT_TRUE(machine.absent.contains("cpus"));
   EXPECT_NE(machine.absent.at("cpus").find("/sys/devices/system/cpu/online can't be read"), std::string::npos);
