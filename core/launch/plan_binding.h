@@ -33,8 +33,7 @@ class PlanBinding {
     rules_ = launch.rules;
     set_ = set;
     queue_ = queue;
-    use_.devices.clear();
-    for (const std::int32_t device : head_->devices) use_.devices += "." + std::to_string(device);
+    use_.placement = head_->placement;
     work_ = {head_->collective, head_->op, false};
     plan_ = nullptr;
   }
@@ -46,9 +45,7 @@ class PlanBinding {
     if (route.groups.empty()) lay_out(&route);
     if (route.pools.empty()) RODA_RETURN_IF_ERROR(find_pools(contexts, &route));
     *ready = !route.pools.empty();
-    if (!*ready) return {};
-    route_ = &route;
-    find_needs();
+    if (*ready) route_ = &route;
     return {};
   }
 
@@ -67,10 +64,7 @@ class PlanBinding {
   }
 
   // The launch is over.
-  void release() {
-    route_ = nullptr;
-    needs_whole_group_ = needs_whole_device_ = takes_turns_ = is_in_stream_order_ = false;
-  }
+  void release() { route_ = nullptr; }
 
   const Work& work() const { return work_; }
   int root() const { return use_.root; }  // of a broadcast, in the set
@@ -89,17 +83,18 @@ class PlanBinding {
     return route_ == nullptr ? std::span<execute::StagePool* const>() : route_->pools;
   }
   // Its groups have room for one launch at a time, or tell launches apart by their order alone.
-  bool needs_whole_group() const { return needs_whole_group_; }
-  // It starts collectives on a device when its peers' data have come, so that what else started there meanwhile would
-  // be in another order on every rank.
-  bool needs_whole_device() const { return needs_whole_device_; }
+  bool needs_whole_group() const { return needs().whole_group; }
+  // The plan starts collectives on a device once peers' data have come: what else started there meanwhile would be in
+  // another order on every rank.
+  bool needs_whole_device() const { return needs().whole_device; }
   // But where others of its kind do so, too, all ranks of this host start them in one order (execute::Turns). Equal on
   // all of them.
-  bool takes_turns() const { return takes_turns_; }
+  bool takes_turns() const { return needs().turns; }
   // A library's own collective that works on the device's stream, and whose group is not divided among launches.
-  bool is_in_stream_order() const { return is_in_stream_order_; }
+  bool is_in_stream_order() const { return needs().stream_order; }
 
  private:
+  SetRuntime::Needs needs() const { return route_ == nullptr ? SetRuntime::Needs() : route_->needs; }
   static bool is_native(const PlanStage& stage) { return stage.algorithm == schedule::kNative; }
 
   bool is_adasum() const { return work_.collective == RODA_ADASUM_ALLREDUCE; }
@@ -162,13 +157,14 @@ class PlanBinding {
       execute::TransportContext* context = nullptr;
       RODA_RETURN_IF_ERROR(contexts->get(plan_->stages[i].transport, &context));
       const bool is_on_device = !queue_.is_host() && !plan_->stages[i].staged;
-      const SetRuntime::GroupPlace place{route->groups[i], is_on_device ? use_.devices : "",
-                                         is_on_device ? queue_.number : -1};
+      SetRuntime::GroupPlace place{route->groups[i], -1, {}, -1};
+      if (is_on_device) place = {route->groups[i], use_.placement, head_->devices, queue_.number};
       RODA_RETURN_IF_ERROR(set_->stages(*context, place, &pools.back()));
       is_formed = is_formed && pools.back() != nullptr;
     }
     if (!is_formed) return {};
     route->pools = std::move(pools);
+    route->needs = find_needs(*route);
     if (queue_.is_host()) return {};
     for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
       execute::StagePool* pool = route->pools[i];
@@ -197,23 +193,24 @@ class PlanBinding {
   }
 
   // By the plan and not by this rank's part in it: what a rank without a part started meanwhile, others would not have.
-  void find_needs() {
+  SetRuntime::Needs find_needs(const SetRuntime::Route& route) const {
     const bool is_composed = plan_->stages.size() > 1;
     const bool has_native = std::ranges::any_of(plan_->stages, is_native);
-    takes_turns_ = !queue_.is_host() && is_composed && has_native && may_take_turns();
-    needs_whole_group_ = false;
-    for (std::size_t i = 0; i < pools().size(); ++i) {
-      if (pools()[i] == nullptr) continue;
-      const bool is_ordered = (is_composed || plan_->staged) && is_native(plan_->stages[i]) && !takes_turns_;
-      needs_whole_group_ = needs_whole_group_ || pools()[i]->group().slots() == 1 || is_ordered;
+    SetRuntime::Needs needs;
+    needs.turns = !queue_.is_host() && is_composed && has_native && may_take_turns(route);
+    for (std::size_t i = 0; i < route.pools.size(); ++i) {
+      if (route.pools[i] == nullptr) continue;
+      const bool is_ordered = (is_composed || plan_->staged) && is_native(plan_->stages[i]) && !needs.turns;
+      needs.whole_group = needs.whole_group || route.pools[i]->group().slots() == 1 || is_ordered;
     }
-    is_in_stream_order_ = !queue_.is_host() && is_plain() && has_native && only_group()->slots() == 0;
-    needs_whole_device_ = !queue_.is_host() && is_composed && (has_native || needs_whole_group_);
+    needs.stream_order = !queue_.is_host() && is_plain() && has_native && route.pools.front()->group().slots() == 0;
+    needs.whole_device = !queue_.is_host() && is_composed && (has_native || needs.whole_group);
+    return needs;
   }
 
   // Libraries' collectives, which are told apart by their order, on the stream alone, and there among all members on
   // this host: other hosts may have another order. By the plan, so that all ranks of the host say the same.
-  bool may_take_turns() const {
+  bool may_take_turns(const SetRuntime::Route& route) const {
     const auto has_self = [self = set_->options().rank](const auto& host) {
       return std::ranges::count(host, self) > 0;
     };
@@ -222,7 +219,7 @@ class PlanBinding {
     for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
       const bool is_on_stream = !plan_->staged && !plan_->stages[i].staged;
       if (is_native(plan_->stages[i]) != is_on_stream) return false;
-      if (is_on_stream && !std::ranges::is_permutation(route_->groups[i], *here)) return false;
+      if (is_on_stream && !std::ranges::is_permutation(route.groups[i], *here)) return false;
     }
     return true;
   }
@@ -242,7 +239,7 @@ class PlanBinding {
                                         {.slice_bytes = is_on_device ? sizes.device_level_bytes : on_host,
                                          .launches = kLaunchesInFlight,
                                          .data = is_on_device ? data : std::vector<execute::StepData>(),
-                                         .turns = takes_turns_ ? set_->options().turns : nullptr,
+                                         .turns = takes_turns() ? set_->options().turns : nullptr,
                                          .groups_on_device = route_->on_device});
   }
 
@@ -255,10 +252,6 @@ class PlanBinding {
   SetRuntime::Use use_;
   const Plan* plan_ = nullptr;
   SetRuntime::Route* route_ = nullptr;  // the set's; null until its groups are formed
-  bool needs_whole_group_ = false;
-  bool needs_whole_device_ = false;
-  bool takes_turns_ = false;
-  bool is_in_stream_order_ = false;
 };
 
 }  // namespace roda::engine

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/bootstrap/gather.h"
+#include "plugins/base/format.h"
 #include "plugins/base/hash.h"
 #include "plugins/base/invariant.h"
 
@@ -32,13 +33,16 @@ struct SetRuntime::Group {
 
 namespace {
 
-// Names go into stores and messages.
-std::string shortened(const std::string& text) {
-  constexpr std::size_t kLongest = 40;
-  if (text.size() <= kLongest) return text;
+// ".0.1.2", or a hash of many: names go into stores and messages.
+std::string numbers_or_hash(std::span<const std::int32_t> numbers) {
+  constexpr std::size_t kMost = 16;
+  std::string text;
   Hash hash;
-  hash.add(text);
-  return ".x" + std::to_string(hash.value());
+  for (const std::int32_t number : numbers) {
+    hash.add(static_cast<std::uint32_t>(number));
+    if (numbers.size() <= kMost) text += "." + std::to_string(number);
+  }
+  return numbers.size() <= kMost ? text : roda::format(".{}x{}", numbers.front(), hash.value());
 }
 
 }  // namespace
@@ -50,17 +54,8 @@ SetRuntime::~SetRuntime() = default;
 std::string SetRuntime::group_name(const execute::TransportContext& context, const GroupPlace& place) const {
   const std::vector<std::int32_t>& members = place.members;
   std::string name = options_.name + "/" + context.name();
-  if (!place.devices.empty()) name += "/devices" + shortened(place.devices);
-  if (members.empty()) return name;
-  constexpr std::size_t kMostNumbers = 16;
-  Hash hash;
-  std::string numbers;
-  for (const std::int32_t member : members) {
-    hash.add(static_cast<std::uint32_t>(member));
-    numbers += "." + std::to_string(member);
-  }
-  if (members.size() <= kMostNumbers) return name + "/group" + numbers;
-  return name + "/group." + std::to_string(members.front()) + "x" + std::to_string(hash.value());
+  if (!place.devices.empty()) name += "/devices" + numbers_or_hash(place.devices);
+  return members.empty() ? name : name + "/group" + numbers_or_hash(members);
 }
 
 Status SetRuntime::form(execute::TransportContext& context, const GroupPlace& place,
@@ -90,7 +85,7 @@ Status SetRuntime::form(execute::TransportContext& context, const GroupPlace& pl
 
 Status SetRuntime::stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool) {
   *pool = nullptr;
-  std::unique_ptr<Group>& entry = groups_[{context.name(), place.members, place.devices}];
+  std::unique_ptr<Group>& entry = groups_[{context.name(), place.members, place.placement}];
   RODA_INVARIANT(is_member(), "groups of a process set are of its members");
   if (entry == nullptr) RODA_RETURN_IF_ERROR(form(context, place, &entry));
   if (entry->pool == nullptr) {
@@ -120,8 +115,8 @@ std::vector<execute::TransportGroup*> SetRuntime::groups() const {
 Status SetRuntime::lend(std::size_t bytes, execute::LentMemory** memory) {
   Status found = Status::unavailable("no transport that the process set uses has memory to lend");
   for (const auto& [key, entry] : groups_) {
-    const auto& [transport, members, devices] = key;
-    const bool is_usable = entry != nullptr && entry->pool != nullptr && members.empty() && devices.empty();
+    const auto& [transport, members, placement] = key;
+    const bool is_usable = entry != nullptr && entry->pool != nullptr && members.empty() && placement < 0;
     if (!is_usable) continue;
     const Status status = entry->group->lend(bytes, memory);
     if (status.ok()) return {};

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -52,26 +53,35 @@ class SetRuntime {
 
   // Whose group, and where its members' memory lies.
   struct GroupPlace {
-    std::vector<std::int32_t> members;  // of the set, in that order, this rank among others; empty: all of them
-    std::string devices;                // of all members of the set, in words that are equal on them; "": host memory
-    std::int32_t device = -1;           // of this rank
+    std::vector<std::int32_t> members;      // of the set, in that order, this rank among others; empty: all of them
+    std::int32_t placement = -1;            // negotiate::Agreed's
+    std::span<const std::int32_t> devices;  // the same: of each member of the set; empty: host memory
+    std::int32_t device = -1;               // of this rank
   };
   // The stages over that transport in the group, which is formed at the first call. Null: it is forming; ask again
   // later.
   Status stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool);
   // A plan at work.
   struct Use {
-    std::uint32_t plan = 0;  // Plan::id
-    int root = 0;            // of the set
-    std::string devices;     // as in GroupPlace
+    std::uint32_t plan = 0;       // Plan::id
+    int root = 0;                 // of the set
+    std::int32_t placement = -1;  // as in GroupPlace
     auto operator<=>(const Use&) const = default;
+  };
+  // How a plan's launches keep apart from others.
+  struct Needs {
+    bool whole_group = false;
+    bool whole_device = false;
+    bool turns = false;
+    bool stream_order = false;
   };
   // What a plan runs over. Laid out by whoever asks for it first.
   struct Route {
     std::shared_ptr<const schedule::Schedule> schedule;  // of a composition, or of a collective that is cut into slices
     std::vector<std::vector<std::int32_t>> groups;  // [stage] members of the set; empty where there is nothing to do
     // Once the groups are formed.
-    std::vector<execute::StagePool*> pools;                   // [stage] null where there is nothing to do
+    std::vector<execute::StagePool*> pools;  // [stage] null where there is nothing to do
+    Needs needs;
     std::vector<execute::StepData> data;                      // [stage] of data on devices: as this machine has it
     std::vector<execute::TransportGroup*> on_device;          // of the stages: they work on the device's memory
     std::vector<std::unique_ptr<execute::KeptStage>> stages;  // that run the schedule
@@ -101,8 +111,8 @@ class SetRuntime {
 
   const Options options_;
   Store* const store_;
-  // By transport, members and devices.
-  std::map<std::tuple<std::string, std::vector<std::int32_t>, std::string>, std::unique_ptr<Group>> groups_;
+  // By transport, members and placement.
+  std::map<std::tuple<std::string, std::vector<std::int32_t>, std::int32_t>, std::unique_ptr<Group>> groups_;
   std::map<Use, Route> routes_;  // over the groups
   std::uint64_t completed_ = 0;
   std::vector<std::uint64_t> early_;  // ended before an earlier one, ascending

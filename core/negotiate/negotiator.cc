@@ -342,6 +342,10 @@ void Negotiator::complete_pending(Set* set, const std::string& name, Outcome* ou
     return;
   }
   auto agreed = std::const_pointer_cast<Agreed>(agree(requests, position, set->size()));
+  if (agreed->on_device()) {
+    const auto next = static_cast<std::int32_t>(set->placements.size());
+    agreed->placement = set->placements.try_emplace(agreed->devices, next).first->second;
+  }
   if (static_cast<int>(requests.size()) == set->size()) {
     if (const int bit = set->cache.insert(agreed, applied_); bit >= 0) outcome->round_over(set->id, bit);
   }

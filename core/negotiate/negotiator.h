@@ -149,7 +149,8 @@ class Negotiator {
     Members members;
     Cache cache;
     std::map<std::string, Pending> pending;
-    wire::RankRanges joined;  // by position
+    std::map<std::vector<std::int32_t>, std::int32_t> placements;  // Agreed::placement by Agreed::devices
+    wire::RankRanges joined;                                       // by position
     std::int32_t last_joined = -1;
     Groups groups;
     FillingBuckets filling;         // of tensors on devices

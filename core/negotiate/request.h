@@ -70,6 +70,7 @@ struct Request : Terms {
 // named the same one. Immutable once made; shared by the cache and the launches.
 struct Agreed : Terms {
   std::vector<std::int32_t> devices;  // per member: its GPU, -1 where it joined; empty: host memory
+  std::int32_t placement = -1;        // the number of `devices` among those that the set has seen; -1: host memory
   std::vector<std::int64_t> rows;     // per member: its dimension 0 (1 for a scalar)
   std::int64_t all_rows = 0;          // their sum
   std::int64_t row_elements = 1;

@@ -11,7 +11,7 @@ namespace {
 
 TEST(SetRuntime, KeepsRoutesByPlanRootAndDevices) {
   SetRuntime set({}, nullptr);
-  const SetRuntime::Use uses[] = {{1, 0, ""}, {2, 0, ""}, {1, 1, ""}, {1, 0, ".0.1"}, {1, 0, ".1.0"}};
+  const SetRuntime::Use uses[] = {{1, 0, -1}, {2, 0, -1}, {1, 1, -1}, {1, 0, 0}, {1, 0, 1}};
   std::set<const SetRuntime::Route*> routes;
   for (const SetRuntime::Use& use : uses) routes.insert(&set.route(use));
   EXPECT_EQ(routes.size(), std::size(uses));

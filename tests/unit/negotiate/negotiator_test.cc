@@ -79,6 +79,13 @@ TEST(Negotiator, TensorsLieInMemoryOfOneKind) {
   EXPECT_NE(text.find("rank 2: CPU; ranks 0, 1: GPU"), std::string::npos) << text;
   submit({0, 2, 1});
   EXPECT_EQ(job.diary().lines.back(), "launch 0#1 placed");
+  // What they agree on is numbered once.
+  submit({1, 2, 0});
+  submit({0, 2, 1});
+  submit({-1, -1, -1});
+  std::vector<std::int32_t> placements;
+  for (const Launch& launch : job.diary().launches) placements.push_back(launch.tensors.front()->placement);
+  EXPECT_EQ(placements, (std::vector<std::int32_t>{0, 1, 0, -1}));
 }
 
 TEST(Negotiator, MismatchEndsTheTensorOnAllRanksAndFreesItsName) {
