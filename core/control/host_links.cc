@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "algorithms/topology/host_tree.h"
+#include "plugins/base/invariant.h"
 #include "plugins/base/local_address.h"
 #include "plugins/base/log.h"
 #include "plugins/base/secure_connection.h"
@@ -67,6 +68,8 @@ HostLinks::HostLinks() : poll_(epoll_create1(EPOLL_CLOEXEC)), guard_(poll_.get()
 HostLinks::~HostLinks() = default;
 
 Status HostLinks::add(std::int32_t rank, bool is_above, std::unique_ptr<SecureConnection> connection) {
+  RODA_INVARIANT(std::ranges::none_of(links_, [&](const Link& l) { return l.rank == rank; }),
+                 "a leader has one link to another");
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = connection->fd();
@@ -147,6 +150,7 @@ Status HostLinks::identify(std::vector<std::unique_ptr<SecureConnection>>* stran
 }
 
 Status HostLinks::connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options) {
+  RODA_INVARIANT(links_.empty(), "the link to the leader above is the first");
   std::string text;
   RODA_RETURN_IF_ERROR(store.wait(address_key(options, parent), options.deadline, &text));
   if (text.starts_with(kNoAddress)) return Status::unavailable(unreachable(parent, text.substr(kNoAddress.size())));
@@ -195,6 +199,7 @@ void HostLinks::count(std::atomic<std::uint64_t>* records, std::size_t bytes) {
 }
 
 void HostLinks::queue_record(Link& link, std::span<const std::byte> record) {
+  RODA_INVARIANT(record.size() < kMaxFrame, "a record fits into a frame");
   queue_frame(link, Frame::kRecord, record);
   count(&sent_, record.size());
 }
@@ -219,6 +224,7 @@ Status HostLinks::flush(Link& link) {
 
 Status HostLinks::take_frame(Link& link, const std::vector<std::uint8_t>& frame, Status* abort) {
   if (frame.empty()) return Status::unknown("an empty control frame");
+  RODA_INVARIANT(!link.left, "no frame is taken behind a goodbye");
   const auto payload = std::as_bytes(std::span(frame)).subspan(1);
   switch (static_cast<Frame>(frame[0])) {
     case Frame::kRecord:
@@ -270,6 +276,7 @@ Status HostLinks::service(Status* abort) {
 
 bool HostLinks::receive(std::vector<std::byte>* record, bool* from_above) {
   if (arrived_.empty()) return false;
+  RODA_INVARIANT(arrived_.size() <= received_.load(std::memory_order_relaxed), "what waits to be received has arrived");
   *record = std::move(arrived_.front().record);
   *from_above = arrived_.front().from_above;
   arrived_.pop_front();
@@ -289,6 +296,7 @@ void HostLinks::send_down(std::span<const std::byte> record) {
 }
 
 void HostLinks::send_abort(const Status& cause) {
+  RODA_INVARIANT(!cause.ok(), "a job that is aborted has a cause");
   const std::int32_t head[2] = {cause.code(), cause.rank()};
   std::vector<std::byte> payload(sizeof head + cause.message().size());
   std::memcpy(payload.data(), head, sizeof head);

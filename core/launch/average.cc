@@ -28,13 +28,13 @@ void spread_in(void* sums, const void* values, std::size_t count) {
 }
 
 template <typename T, typename Sum>
-void average_in(void* values, const void* sums, std::size_t count, int members, double postscale, double factor) {
+void average_in(void* values, const void* sums, std::size_t count, int members, double postscale) {
   const Sum* const from = static_cast<const Sum*>(sums);
   T* const to = static_cast<T*>(values);
   if (postscale == 1.0) {
     for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i] / members);
   } else {
-    for (std::size_t i = 0; i < count; ++i) to[i] = saturated<T>(static_cast<double>(from[i]) * factor);
+    for (std::size_t i = 0; i < count; ++i) to[i] = saturated<T>(static_cast<double>(from[i]) * postscale / members);
   }
 }
 
@@ -101,17 +101,8 @@ void average(void* values, const void* sums, std::size_t count, int dtype, int m
     return average_pairs(static_cast<std::int64_t*>(values), static_cast<const std::int64_t*>(sums), count, members,
                          postscale);
   }
-  const double factor = averaging_factor(dtype, postscale, members);
-  with_types(dtype, members, [&]<typename T, typename Sum>(T, Sum) {
-    average_in<T, Sum>(values, sums, count, members, postscale, factor);
-  });
-}
-
-double averaging_factor(int dtype, double postscale, int members) {
-  const double factor = postscale / members;
-  const bool truncates = roda_dtype_is(dtype, RODA_INTEGER) != 0;
-  const bool falls_short = std::abs(factor * members) < std::abs(postscale);
-  return truncates && falls_short ? std::nextafter(factor, std::copysign(INFINITY, factor)) : factor;
+  with_types(dtype, members,
+             [&]<typename T, typename Sum>(T, Sum) { average_in<T, Sum>(values, sums, count, members, postscale); });
 }
 
 double factor_before(int dtype, int members) {

@@ -1,13 +1,13 @@
 // Averages whose sum may leave the dtype's range though the average does not.
 //
-// Whole numbers in host memory are summed up in a wider type: 8 and 16 bits in 32 (in 64 from 2^15 ranks on), 32 in 64.
+// Whole numbers are summed up in a wider type: 8 and 16 bits in 32 (in 64 from 2^15 ranks on), 32 in 64.
 // A 64-bit one is two numbers, its quotient by the number of ranks and the rest, side by side: neither sum leaves 64
 // bits, and together they give the average to the last digit.
 //
 // float16 is multiplied by a power of two before the sum: nothing is lost but of values that are subnormal after that.
 // float32, float64 and bfloat16 are summed up as they are.
 //
-// Pure; any thread.
+// What host memory has here a device has as roda_device::widen and average. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,6 @@ void spread(void* sums, const void* values, std::size_t count, int dtype, int me
 // `postscale` is not 1, saturated.
 void average(void* values, const void* sums, std::size_t count, int dtype, int members, double postscale);
 
-// What a sum over `members` ranks is multiplied by for their average where it is a sum of the dtype itself. Whole
-// numbers are truncated after that: a factor that came out a little too small would turn 49 / 49 into 0, so it is the
-// next larger one then.
-double averaging_factor(int dtype, double postscale, int members);
 // What values of the dtype are multiplied by before they are summed up for an average: 1, or a power of two.
 double factor_before(int dtype, int members);
 

@@ -7,6 +7,31 @@
 #include "plugins/base/format.h"
 
 namespace roda::engine {
+namespace {
+
+// Averages of whole numbers, before the sum and after it: in host memory, and on a device by its own table.
+Status widen(const execute::DeviceQueue& queue, void* sums, const void* values, std::size_t count, int dtype,
+             int members) {
+  if (queue.is_host()) {
+    spread(sums, values, count, dtype, members);
+    return {};
+  }
+  if (queue.device->widen == nullptr || queue.device->average == nullptr) {
+    return Status::unsupported(std::string(queue.device->name) + ": no averages of whole numbers");
+  }
+  return execute::invoke(queue.device->widen, sums, values, count, dtype, members, queue.stream);
+}
+
+Status divide(const execute::DeviceQueue& queue, void* values, const void* sums, std::size_t count, int dtype,
+              int members, double postscale) {
+  if (!queue.is_host()) {
+    return execute::invoke(queue.device->average, values, sums, count, dtype, members, postscale, queue.stream);
+  }
+  average(values, sums, count, dtype, members, postscale);
+  return {};
+}
+
+}  // namespace
 
 std::int64_t reducescatter_rows(std::int64_t rows, int size, int rank) {
   return rows / size + (rank < rows % size ? 1 : 0);
@@ -31,8 +56,7 @@ double Payload::prescale() const { return head().prescale * factor_before(head()
 
 double Payload::postscale() const {
   if (work_.is_spread) return 1.0;
-  const double left = head().postscale / factor_before(head().dtype, divisor());
-  return averaging_factor(head().dtype, left, divisor());
+  return head().postscale / factor_before(head().dtype, divisor()) / divisor();
 }
 
 Status Payload::allocate_result(Operation* op, std::size_t bytes) {
@@ -221,7 +245,8 @@ Status Payload::scale_input(execute::StageArgs* args) {
   return scale(fused().data(), args->count, prescale());
 }
 
-// The stage works on sums of a wider type, which lie behind what is spread out.
+// The stage works on sums of a wider type, which lie behind what is spread out. On a device nobody lends that memory,
+// and none is told of it.
 Status Payload::spread_out(execute::StageArgs* args) {
   const bool scatters = head().collective == RODA_REDUCESCATTER;
   const int dtype = sum_dtype(head().dtype, size());
@@ -230,8 +255,8 @@ Status Payload::spread_out(execute::StageArgs* args) {
   averages_ = args->output;
   averaged_ = scatters ? args->recv_counts[self()] : args->count;
   // As much on every rank: what is registered must be of one size.
-  RODA_RETURN_IF_ERROR(reserve(&sums_, scatters ? 2 * bytes : bytes, means_.group));
-  spread(sums_.data(), args->input, args->count, head().dtype, size());
+  RODA_RETURN_IF_ERROR(reserve(&sums_, scatters ? 2 * bytes : bytes, queue_.is_host() ? means_.group : nullptr));
+  RODA_RETURN_IF_ERROR(widen(queue_, sums_.data(), args->input, args->count, head().dtype, size()));
   args->input = sums_.data();
   if (averages_ != nullptr) args->output = sums_.data() + (scatters ? bytes : 0);
   args->input_memory = args->output_memory = memory_of(sums_);
@@ -248,7 +273,7 @@ Status Payload::spread_out(execute::StageArgs* args) {
 
 Status Payload::finish() {
   if (work_.is_spread && averages_ != nullptr) {
-    average(averages_, sums_at_, averaged_, head().dtype, size(), head().postscale);
+    RODA_RETURN_IF_ERROR(divide(queue_, averages_, sums_at_, averaged_, head().dtype, size(), head().postscale));
   }
   if (is_fused() && !reduces_all()) {
     return bucket_.unpack(unpacked_from_, head().collective == RODA_REDUCESCATTER ? postscale() : 1.0);
@@ -360,6 +385,7 @@ Status Payload::pack_broadcast(execute::StageArgs* args) {
 void Payload::used_until(const std::shared_ptr<execute::DeviceEvent>& event) {
   fused().used_until(event);
   zeros().used_until(event);
+  sums_.used_until(event);
 }
 
 }  // namespace roda::engine

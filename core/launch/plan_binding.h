@@ -121,14 +121,13 @@ class PlanBinding {
       query.collective = RODA_ALLREDUCE;
       work_ = {RODA_ALLREDUCE, RODA_AVERAGE, false};
     }
-    if (work_.op == RODA_AVERAGE) {
-      query.op = RODA_AVERAGE;
-      work_.stage_averages = planner->averages(query);
-    }
-    if (work_.op == RODA_AVERAGE && queue_.is_host() && roda_dtype_is(head_->dtype, RODA_INTEGER) != 0) {
+    if (work_.op == RODA_AVERAGE && roda_dtype_is(head_->dtype, RODA_INTEGER) != 0) {
       work_.is_spread = true;
       query.dtype = sum_dtype(head_->dtype, query.size);
       query.bytes = bytes_ / roda_dtype_size(head_->dtype) * sum_width(head_->dtype) * roda_dtype_size(query.dtype);
+    } else if (work_.op == RODA_AVERAGE) {
+      query.op = RODA_AVERAGE;
+      work_.stage_averages = planner->averages(query);
     }
     query.op = work_.stage_op();
     RODA_RETURN_IF_ERROR(planner->plan(query, &plan_));

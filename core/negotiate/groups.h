@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/negotiate/request.h"
+#include "plugins/base/invariant.h"
 #include "plugins/base/status.h"
 
 namespace roda::negotiate {
@@ -27,12 +28,14 @@ class Groups {
   // One member more is decided, by agreement or by an error. Nothing until that was the last one.
   std::optional<Closed> agree(AgreedPtr tensor) {
     const Group group = tensor->group;
+    RODA_INVARIANT(group.id != 0, "a tensor that waits for others names their group");
     Open& open = open_[group.id];
     open.result.agreed.push_back(std::move(tensor));
     return decide(group, &open);
   }
 
   std::optional<Closed> refuse(const Group& group, const Status& error) {
+    RODA_INVARIANT(!error.ok(), "a member that is refused has an error");
     Open& open = open_[group.id];
     if (open.result.error.ok()) {
       open.result.error = Status(error.code(), "Another tensor of the same group was refused: " + error.message());
@@ -72,6 +75,7 @@ class Groups {
   };
   std::optional<Closed> decide(const Group& group, Open* open) {
     open->size = group.size;
+    RODA_INVARIANT(open->decided < open->size, "no more members of a group are decided than it has");
     if (++open->decided < group.size) return std::nullopt;
     Closed closed = std::move(open->result);
     open_.erase(group.id);

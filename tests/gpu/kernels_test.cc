@@ -182,5 +182,37 @@ TEST_F(Kernels, PackAndUnpackScale) {
   }
 }
 
+// Three ranks have something, and as many more zeros as make up the members: sums of 8 and 16 bits are of 32 or 64.
+TEST_F(Kernels, AveragesOfWholeNumbers) {
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    if (roda_dtype_is(dtype, RODA_INTEGER) == 0) continue;
+    for (const int members : {3, 7, 40'000}) {
+      const std::size_t count = 10'007, width = roda_dtype_size(dtype), bytes = count * width;
+      const bool is_in_64 = width >= 4 || members > 1 << 15;
+      const std::size_t numbers = width == 8 ? 2 * count : count;
+      const int sum_dtype = is_in_64 ? RODA_INT64 : RODA_INT32;
+      char* total = place(std::vector<char>(numbers * roda_dtype_size(sum_dtype)));
+      char* own = place(std::vector<char>(numbers * roda_dtype_size(sum_dtype)));
+      char* averages = place(std::vector<char>(bytes));
+      std::vector<std::vector<char>> ranks;
+      for (int rank = 0; rank < 3; ++rank) {
+        ranks.push_back(random_elements(dtype, count, random_));
+        char* values = place(ranks.back());
+        ASSERT_EQ(device_.widen(own, values, count, dtype, members, nullptr, &error_), RODA_OK) << error_.message;
+        ASSERT_EQ(device_.reduce(total, total, own, numbers, sum_dtype, RODA_SUM, nullptr, &error_), RODA_OK);
+      }
+      ASSERT_EQ(device_.average(averages, total, count, dtype, members, 1.0, nullptr, &error_), RODA_OK);
+      const std::vector<char> got = read(averages, bytes);
+      for (std::size_t i = 0; i < bytes; i += width) {
+        __extension__ __int128 sum = 0;
+        for (const std::vector<char>& values : ranks) sum += static_cast<long long>(load(dtype, &values[i]));
+        ASSERT_EQ(static_cast<long long>(load(dtype, &got[i])), static_cast<long long>(sum / members))
+            << roda_dtype_name(dtype) << " over " << members;
+      }
+      drop();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace roda::gpu_test

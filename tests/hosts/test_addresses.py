@@ -35,11 +35,11 @@ def test_mpirun(launch: Launch, crossed_hosts: Network) -> None:
     assert done.told == FINE, str(done)
 
 
-def start_by_variables(runner: Runner, network: Network, **given: str) -> list:
+def start_by_variables(runner: Runner, network: Network, job: str = "sums.py", **given: str) -> list:
     where = {"WORLD_SIZE": "4", "MASTER_ADDR": network.hosts[0].address, "MASTER_PORT": PORT, **given}
     started = []
     for host in (0, 1):
-        loop = f"for i in 0 1; do RANK=$((2 * {host} + i)) {sys.executable} {JOBS / 'sums.py'} & done; wait"
+        loop = f"for i in 0 1; do RANK=$((2 * {host} + i)) {sys.executable} {JOBS / job} & done; wait"
         started.append(runner.start(network, (2, 2), ["sh", "-c", loop], on=host, **where))
     return [runner.end(process) for process in started]
 

@@ -14,6 +14,7 @@
 #include "core/execute/device_queue.h"
 #include "core/execute/memory.h"
 #include "core/execute/stage.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::execute {
 
@@ -36,6 +37,7 @@ class SliceRun {
   // Before the slices of a launch, which `args` lives for: memory for any of them. On a device the groups' libraries
   // may prepare for it.
   Status reserve(const StageArgs& args, const std::vector<TransportGroup*>& groups) {
+    RODA_INVARIANT(args.queue == nullptr || !args.queue->is_host(), "a launch with a queue works on a device");
     args_ = args;
     if (args_.input == nullptr) args_.input = args_.output;
     std::vector<std::size_t> bytes(buffers_.size());
@@ -56,6 +58,7 @@ class SliceRun {
 
   // Takes a slice on.
   void begin(std::size_t slice) {
+    RODA_INVARIANT(slice < map_.slices(), "a slice is one of the launch's");
     slice_ = slice;
     for (const schedule::Region& region : schedule_.regions) {
       std::size_t begin = 0;
@@ -88,6 +91,7 @@ class SliceRun {
       add_items(packs ? steps[i].src : steps[i].dst, scratch_begins_[index(inside.first)] * map_.element());
     }
     const schedule::Range& region = packs ? steps[0].dst : steps[0].src;
+    RODA_INVARIANT(index(region.first) < buffer_of_.size(), "what is packed, or unpacked, lies in a region");
     char* base = buffers_[index(buffer_of_[index(region.first)])].data();
     return packs ? queue().pack(base, items_.data(), items_.size())
                  : queue().unpack(base, items_.data(), items_.size());
@@ -95,6 +99,7 @@ class SliceRun {
 
   // Fills what the call works on: input, output, counts. The counts live until the same call of another slice.
   Status prepare(const schedule::Call& call, const schedule::Step& step, StageArgs* args) {
+    RODA_INVARIANT(index(call.stage) < send_counts_.size(), "a call is of one of the schedule's stages");
     const bool gathers = !lies_together(step.src);
     args->input = gathers ? gathered_.data() : address(step.src.space, step.src.first);
     args->output = lies_together(step.dst) ? address(step.dst.space, step.dst.first) : scattered_.data();
@@ -128,6 +133,7 @@ class SliceRun {
     if (lies_together(step.dst)) return {};
     items_.clear();
     add_items(step.dst, 0);
+    RODA_INVARIANT(items_.empty() || scattered_.data() != nullptr, "memory for what a call scatters is reserved");
     return queue().unpack(scattered_.data(), items_.data(), items_.size());
   }
 

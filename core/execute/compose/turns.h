@@ -16,6 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "plugins/base/invariant.h"
+
 namespace roda::execute {
 
 class Turns {
@@ -34,6 +36,7 @@ class Turns {
     if (members == 1) return true;
     if (const auto at = std::ranges::find(order_, call); at != order_.end()) return at == order_.begin();
     Ready& ready = of(call);
+    RODA_INVARIANT(ready.count < members, "a call that all are ready for is in the order");
     if (!ready.is_own) unsaid_.push_back({call, members});
     ready.is_own = true;
     return false;
@@ -41,7 +44,9 @@ class Turns {
 
   // It lies on the stream, with all that it consists of, or has ended.
   void pass(const Call& call) {
-    if (!order_.empty() && order_.front() == call) order_.pop_front();
+    if (order_.empty() || !(order_.front() == call)) return;
+    order_.pop_front();
+    RODA_INVARIANT(order_.empty() || !(order_.front() == call), "a call has one turn");
   }
 
   // What this rank has to say to all ranks of its host, itself among them; said: it is on its way.
@@ -52,6 +57,7 @@ class Turns {
     for (Word word; said.size() >= sizeof word; said = said.subspan(sizeof word)) {
       std::memcpy(&word, said.data(), sizeof word);
       Ready& ready = of(word.call);
+      RODA_INVARIANT(ready.count < word.members, "each rank says once that it is ready for a call");
       if (++ready.count < word.members) continue;
       if (ready.is_own) order_.push_back(word.call);
       ready = ready_.back();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/execute/schedule/lane_run.h"
+#include "plugins/base/invariant.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
 namespace roda::execute {
@@ -25,6 +26,7 @@ std::pair<double, double> weights(const double* products) {
 }  // namespace
 
 void LaneRun::map_sources(const Op& op) {
+  RODA_INVARIANT(op.source + op.sources <= view_.program->sources.size(), "an op's sources are its program's");
   mapped_.clear();
   state_.mapped = true;
   for (std::uint32_t s = 0; s < op.sources; ++s) {
@@ -46,6 +48,7 @@ void LaneRun::map_sources(const Op& op) {
 // get each line back from the cache of the peer that read it last.
 Status LaneRun::combine_mapped(const Op& op, Effort* effort, bool* done) {
   const std::size_t total = view_.bytes(op.dst);
+  RODA_INVARIANT(state_.done <= total && mapped_.size() == op.sources, "what is combined lies somewhere");
   const bool to_block = !view_.in_user(op.dst);
   const bool in_block = op.sources > 1 && to_block;
   char* dst = view_.address(op.dst);
@@ -80,6 +83,7 @@ Status LaneRun::combine_mapped(const Op& op, Effort* effort, bool* done) {
 // Source after source, remote ones fetched in blocks. A local first source joins the first reduction.
 Status LaneRun::combine_by_gets(const Op& op, Effort* effort, bool* done) {
   const std::size_t total = view_.bytes(op.dst);
+  RODA_INVARIANT(state_.source < op.sources || op.sources == 0, "a source is fetched once");
   const bool joins = op.sources > 1 && source(op, 0).peer < 0;
   if (joins && state_.source == 0) state_.source = 1;
   while (state_.source < op.sources) {
@@ -115,6 +119,7 @@ Status LaneRun::combine_by_gets(const Op& op, Effort* effort, bool* done) {
 
 Status LaneRun::get_source(const Op& op, const Source& from, Effort* effort, bool* done) {
   const std::size_t total = view_.bytes(op.dst);
+  RODA_INVARIANT(state_.done <= state_.posted && state_.posted <= total, "no more is fetched than was asked for");
   const std::size_t block = view_.options->get_bytes;
   const bool into_place = state_.source == 0;
   const std::uint32_t most = into_place ? kMostPending : 2;
@@ -148,6 +153,7 @@ Status LaneRun::get_source(const Op& op, const Source& from, Effort* effort, boo
 
 Status LaneRun::put(const Op& op, Effort* effort, bool* done) {
   const std::size_t total = view_.bytes(op.src);
+  RODA_INVARIANT(state_.mapped ? count_ == 0 : state_.done <= state_.posted, "no more is put than was asked for");
   const char* src = view_.address(op.src);
   const std::size_t offset = view_.window_offset(op.dst);
   while (state_.done < total) {
@@ -182,6 +188,7 @@ Status LaneRun::put(const Op& op, Effort* effort, bool* done) {
 Status LaneRun::combine_vectors(const Op& op, Effort* effort, bool* done) {
   const bool weighs = op.kind == OpKind::kWeigh;
   const std::size_t count = view_.bytes(op.src) / view_.element;
+  RODA_INVARIANT(count == 0 || state_.source < view_.tensors.count, "a vector is of tensors");
   const SpaceMap& map = view_.chunks(op.src);
   const std::size_t first = map.prefix[index(op.src.first)] / view_.element;  // of the vector
   auto* products = reinterpret_cast<double*>(weighs ? view_.tensors.products.data() : view_.address(op.dst));

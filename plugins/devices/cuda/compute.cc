@@ -131,6 +131,30 @@ int32_t scale(void* data, size_t count, int32_t dtype, double factor, void* stre
   });
 }
 
+int32_t launch_average(Kernels::Name kernel, const void* data, const AverageArguments& arguments, void* stream,
+                       roda_error* error) {
+  if (roda_dtype_is(arguments.dtype, RODA_INTEGER) == 0) {
+    return Status::unsupported("CUDA: only averages of whole numbers are summed up in wider ones").to(error);
+  }
+  if (arguments.count == 0) return RODA_OK;
+  return at(stream, data, "average", error, [&](Place& place) {
+    return place.gpu().kernels().launch(kernel, blocks_for(arguments.count, kBlockElements), &arguments,
+                                        place.stream());
+  });
+}
+
+int32_t widen(void* sums, const void* values, size_t count, int32_t dtype, int32_t members, void* stream,
+              roda_error* error) {
+  return launch_average(Kernels::kWiden, sums, {address(values), address(sums), count, dtype, members, 1.0}, stream,
+                        error);
+}
+
+int32_t average(void* values, const void* sums, size_t count, int32_t dtype, int32_t members, double postscale,
+                void* stream, roda_error* error) {
+  return launch_average(Kernels::kAverage, values, {address(values), address(sums), count, dtype, members, postscale},
+                        stream, error);
+}
+
 int32_t pack(void* buffer, const roda_pack_item* items, size_t count, void* stream, roda_error* error) {
   if (count == 0) return RODA_OK;
   return at(stream, buffer, "pack", error, [&](Place& place) { return move_items(place, buffer, items, count, true); });
@@ -162,6 +186,8 @@ void add_compute(roda_device* table) {
   table->unpack = unpack;
   table->pack_scaled = pack_scaled;
   table->unpack_scaled = unpack_scaled;
+  table->widen = widen;
+  table->average = average;
 }
 
 }  // namespace roda::cuda_device

@@ -45,6 +45,16 @@ struct ScaleArguments {
   double factor;
 };
 
+// roda_widen, roda_average: between whole numbers and what their sums are taken in.
+struct AverageArguments {
+  Word values;
+  Word sums;
+  Word count;
+  int dtype;
+  int members;
+  double postscale;
+};
+
 // roda_reduce: to[i] = a[i] (op) b[i].
 struct ReduceArguments {
   Word to;

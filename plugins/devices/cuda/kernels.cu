@@ -228,6 +228,76 @@ __device__ void move_scaled(const PackScaledArguments& arguments, bool packs) {
   scale({packs ? buffer : tensor, packs ? tensor : buffer, first, count, arguments.factor}, arguments.dtype);
 }
 
+// --- averages of whole numbers ---
+
+// `action(Type<T>(), Type<Sum>())` for the dtype's numbers and those that they are summed up in.
+template <typename Action>
+__device__ void with_sum(const AverageArguments& arguments, const Action& action) {
+  with_type(arguments.dtype, [&](auto type) {
+    using T = typename decltype(type)::Of;
+    if constexpr (std::is_integral_v<T>) {
+      if (sizeof(T) < 4 && arguments.members <= 1 << 15) return action(type, Type<int>());
+      action(type, Type<long long>());
+    }
+  });
+}
+
+// `action(i)` for this thread's elements of `count`.
+template <typename Action>
+__device__ void for_each_element(Word count, const Action& action) {
+  const Word first = Word{blockIdx.x} * kBlockElements;
+  const Word end = count - first < kBlockElements ? count : first + kBlockElements;
+  for (Word i = first + threadIdx.x; i < end; i += kThreads) action(i);
+}
+
+__device__ void widen(const AverageArguments& arguments) {
+  const int members = arguments.members;
+  with_sum(arguments, [&](auto type, auto sum) {
+    using T = typename decltype(type)::Of;
+    using Sum = typename decltype(sum)::Of;
+    const T* values = reinterpret_cast<const T*>(arguments.values);
+    Sum* sums = reinterpret_cast<Sum*>(arguments.sums);
+    for_each_element(arguments.count, [&](Word i) {
+      if constexpr (sizeof(T) == 8) {
+        sums[2 * i] = values[i] / members;
+        sums[2 * i + 1] = values[i] % members;
+      } else {
+        sums[i] = values[i];
+      }
+    });
+  });
+}
+
+// Of a quotient and a rest, both summed up: they may be of different signs, and what is left of a whole one is then cut
+// off from it.
+__device__ long long average_of(long long whole, long long rest, int members, double postscale) {
+  whole += rest / members;
+  rest %= members;
+  if (postscale != 1.0) {
+    return truncate<long long>((static_cast<double>(whole) + static_cast<double>(rest) / members) * postscale);
+  }
+  return whole > 0 && rest < 0 ? whole - 1 : whole < 0 && rest > 0 ? whole + 1 : whole;
+}
+
+__device__ void average(const AverageArguments& arguments) {
+  const int members = arguments.members;
+  const double postscale = arguments.postscale;
+  with_sum(arguments, [&](auto type, auto sum) {
+    using T = typename decltype(type)::Of;
+    using Sum = typename decltype(sum)::Of;
+    T* values = reinterpret_cast<T*>(arguments.values);
+    const Sum* sums = reinterpret_cast<const Sum*>(arguments.sums);
+    for_each_element(arguments.count, [&](Word i) {
+      if constexpr (sizeof(T) == 8) {
+        values[i] = average_of(sums[2 * i], sums[2 * i + 1], members, postscale);
+      } else {
+        values[i] = postscale == 1.0 ? static_cast<T>(sums[i] / members)
+                                     : truncate<T>(static_cast<double>(sums[i]) * postscale / members);
+      }
+    });
+  });
+}
+
 // --- reductions ---
 
 // Integers wrap around; 16-bit floats are computed in float; min and max hand a NaN on.
@@ -302,6 +372,9 @@ extern "C" __global__ void roda_pack(PackArguments arguments) { move(arguments, 
 extern "C" __global__ void roda_unpack(PackArguments arguments) { move(arguments, false); }
 extern "C" __global__ void roda_pack_scaled(PackScaledArguments arguments) { move_scaled(arguments, true); }
 extern "C" __global__ void roda_unpack_scaled(PackScaledArguments arguments) { move_scaled(arguments, false); }
+
+extern "C" __global__ void roda_widen(AverageArguments arguments) { widen(arguments); }
+extern "C" __global__ void roda_average(AverageArguments arguments) { average(arguments); }
 
 extern "C" __global__ void roda_scale(ScaleArguments arguments) {
   const Word first = Word{blockIdx.x} * kBlockElements;

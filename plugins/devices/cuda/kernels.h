@@ -19,7 +19,7 @@ const Image& kernel_image();
 // Any thread; the GPU's context is current.
 class Kernels {
  public:
-  enum Name { kPack, kUnpack, kPackScaled, kUnpackScaled, kScale, kReduce, kCount };
+  enum Name { kPack, kUnpack, kPackScaled, kUnpackScaled, kScale, kReduce, kWiden, kAverage, kCount };
 
   explicit Kernels(const cuda::Driver& driver) : driver_(driver) {}
 
@@ -58,8 +58,8 @@ class Kernels {
   }
 
  private:
-  static constexpr const char* kNames[kCount] = {"roda_pack",          "roda_unpack", "roda_pack_scaled",
-                                                 "roda_unpack_scaled", "roda_scale",  "roda_reduce"};
+  static constexpr const char* kNames[kCount] = {"roda_pack",  "roda_unpack", "roda_pack_scaled", "roda_unpack_scaled",
+                                                 "roda_scale", "roda_reduce", "roda_widen",       "roda_average"};
   static constexpr unsigned long long kMostBlocks = 0x7fffffff;  // the largest first dimension of a grid
 
   const cuda::Driver& driver_;

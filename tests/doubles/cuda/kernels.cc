@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/launch/average.h"
 #include "plugins/devices/cpu/cpu_device.h"
 #include "plugins/devices/cuda/kernel_arguments.h"
 #include "tests/doubles/cuda/memory.h"
@@ -11,6 +12,7 @@
 namespace roda::cuda_double {
 namespace {
 
+using cuda_device::AverageArguments;
 using cuda_device::PackArguments;
 using cuda_device::PackScaledArguments;
 using cuda_device::ReduceArguments;
@@ -70,6 +72,17 @@ void reduce(unsigned, unsigned, const void* argument) {
                             arguments.op, nullptr, nullptr);
 }
 
+void widen(unsigned, unsigned, const void* argument) {
+  const auto& arguments = *static_cast<const AverageArguments*>(argument);
+  engine::spread(at(arguments.sums), at(arguments.values), arguments.count, arguments.dtype, arguments.members);
+}
+
+void average(unsigned, unsigned, const void* argument) {
+  const auto& arguments = *static_cast<const AverageArguments*>(argument);
+  engine::average(at(arguments.values), at(arguments.sums), arguments.count, arguments.dtype, arguments.members,
+                  arguments.postscale);
+}
+
 // What the table says must be right before anybody reads what it names.
 template <bool kPacks, typename Arguments>
 bool touch_segments(const Arguments& arguments, std::size_t width) {
@@ -107,6 +120,16 @@ bool touch_reduce(const void* argument) {
          cuda_double::touch(at(arguments.b), bytes, false, "") && cuda_double::touch(at(arguments.to), bytes, true, "");
 }
 
+template <bool kWidens>
+bool touch_average(const void* argument) {
+  const auto& arguments = *static_cast<const AverageArguments*>(argument);
+  const int sums = engine::sum_dtype(arguments.dtype, arguments.members);
+  const std::size_t width = engine::sum_width(arguments.dtype) * roda_dtype_size(sums);
+  const std::size_t bytes = arguments.count * roda_dtype_size(arguments.dtype);
+  return cuda_double::touch(at(arguments.sums), arguments.count * width, kWidens, "") &&
+         cuda_double::touch(at(arguments.values), bytes, !kWidens, "");
+}
+
 Kernel kKernels[] = {
     {"roda_pack", sizeof(PackArguments), move<true>, touch_moved<true>},
     {"roda_unpack", sizeof(PackArguments), move<false>, touch_moved<false>},
@@ -114,6 +137,8 @@ Kernel kKernels[] = {
     {"roda_unpack_scaled", sizeof(PackScaledArguments), move_scaled<false>, touch_scaled<false>},
     {"roda_scale", sizeof(ScaleArguments), scale, touch_scale},
     {"roda_reduce", sizeof(ReduceArguments), reduce, touch_reduce},
+    {"roda_widen", sizeof(AverageArguments), widen, touch_average<true>},
+    {"roda_average", sizeof(AverageArguments), average, touch_average<false>},
 };
 
 }  // namespace

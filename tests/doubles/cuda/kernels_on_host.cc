@@ -40,6 +40,8 @@ constexpr struct {
     {"roda_unpack_scaled", run<PackScaledArguments, roda_unpack_scaled>},
     {"roda_scale", run<ScaleArguments, roda_scale>},
     {"roda_reduce", run<ReduceArguments, roda_reduce>},
+    {"roda_widen", run<AverageArguments, roda_widen>},
+    {"roda_average", run<AverageArguments, roda_average>},
 };
 
 }  // namespace

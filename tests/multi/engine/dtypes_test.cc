@@ -3,7 +3,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "core/launch/average.h"
 #include "tests/multi/engine/rank.h"
 #include "tests/unit/execute/values.h"
 
@@ -127,22 +126,6 @@ TEST(Dtypes, AveragesAndFactors) {
     const std::vector<double> result = decode(batch.outputs[i], dtype);
     for (std::size_t k = 0; k < sums.size(); ++k) EXPECT_NEAR(result[k], sums[k], 1e-2) << batch.names[i];
   }
-}
-
-// A factor that truncation would make something smaller of: for every number of ranks up to a thousand.
-TEST(Dtypes, AveragesOfWholeNumbersNeverFallShort) {
-  for (int members = 1; members <= 1000; ++members) {
-    const double factor = engine::averaging_factor(RODA_INT32, 1.0, members);
-    for (const std::int64_t k : {1LL, 2LL, 7LL, 1000003LL, 1LL << 40}) {
-      const double multiple = static_cast<double>(k * members);
-      ASSERT_EQ(static_cast<std::int64_t>(multiple * factor), k) << members;
-      ASSERT_EQ(static_cast<std::int64_t>(-multiple * factor), -k) << members;
-      if (members > 1) {
-        ASSERT_EQ(static_cast<std::int64_t>((multiple - 1) * factor), k - 1) << members;
-      }
-    }
-  }
-  EXPECT_EQ(engine::averaging_factor(RODA_FLOAT32, 3.0, 49), 3.0 / 49);
 }
 
 TEST(Dtypes, MoveUnchanged) {

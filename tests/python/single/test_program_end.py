@@ -27,7 +27,7 @@ def fail():
 
 def in_thread():
     objects.allgather_object(0)
-    fail()
+    fail() if kind == "thread" else sys.exit(3 if kind == "thread_exit" else 0)
 
 
 def leave():
@@ -52,11 +52,12 @@ def leave():
             fail()
         finally:
             hvd.shutdown()
-    elif kind == "thread":
+    elif kind in ("thread", "thread_exit", "end"):
         thread = threading.Thread(target=in_thread, name="trainer")
         thread.start()
         thread.join()
-        threading.Event().wait()
+        if kind != "end":
+            threading.Event().wait()
     elif kind == "own_hook":
         before = sys.excepthook
         sys.excepthook = lambda *error: (print("hook of the program"), before(*error))
@@ -66,7 +67,7 @@ def leave():
         threading.Event().wait()
     elif kind == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
-    elif kind != "end":
+    else:
         fail()
 
 
@@ -103,6 +104,7 @@ ENDS = [
     ("caught_exit", 1, f"ended with {ERROR}", False),
     ("shutdown_in_finally", 1, f"called hvd.shutdown() after {ERROR}", True),
     ("thread", 1, f"can't go on: its thread trainer ended with {ERROR}", False),
+    ("thread_exit", 1, "can't go on: its thread trainer ended with SystemExit: 3 (program.py:13)", False),
     ("own_hook", 1, f"ended with {ERROR}", False),
     ("process", 1, f"ended with {ERROR}", True),
     ("interrupt", 130, "ended with KeyboardInterrupt (program.py:", False),

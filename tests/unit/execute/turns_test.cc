@@ -116,5 +116,14 @@ TEST(Turns, TheNextOneWaitsUntilTheOneBeforeLiesOnTheStream) {
   EXPECT_TRUE(turns.unsaid().empty()) << "said once";
 }
 
+TEST(TurnsDeathTest, RanksThatDisagreeOnWhoTakesPartEndTheProcess) {
+  Turns self, other;
+  const Turns::Call call{1, 1, 0, 0};
+  EXPECT_FALSE(other.is_next(call, 3));
+  self.hear(other.unsaid());
+  self.hear(other.unsaid());
+  EXPECT_DEATH(self.is_next(call, 2), "a call that all are ready for is in the order");
+}
+
 }  // namespace
 }  // namespace roda::execute

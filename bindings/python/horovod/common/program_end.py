@@ -154,7 +154,8 @@ def _chain_excepthooks() -> None:
 
     def hook_in_threads(args: Any) -> None:
         # The others wait for a thread that takes part in collectives as they do for the main one.
-        if args.exc_value is not None and args.exc_type is not SystemExit and _roda.thread_has_submitted():
+        is_orderly = isinstance(args.exc_value, SystemExit) and args.exc_value.code in (None, 0)
+        if args.exc_value is not None and not is_orderly and _roda.thread_has_submitted():
             with contextlib.suppress(Exception):
                 end_by(args.exc_value, f"can't go on: its thread {args.thread.name} ended with ")
         before_in_threads(args)
@@ -181,7 +182,10 @@ _Exit.__name__ = _Exit.__qualname__ = "SystemExit"
 
 
 def _exit(*status: Any) -> None:
-    error = _Exit(*(status[0] if status and isinstance(status[0], tuple) else status))
+    arguments = status[0] if status and isinstance(status[0], tuple) else status
+    if threading.current_thread() is not threading.main_thread():  # it ends the thread, without words where it is that
+        raise SystemExit(*arguments)
+    error = _Exit(*arguments)
     caller = sys._getframe(1)
     error.place = _format_place(caller.f_code.co_filename, caller.f_lineno)
     try:

@@ -6,7 +6,6 @@ import ctypes
 import os
 import platform
 import resource
-import socket
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ import psutil
 
 from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding
 from horovod.doctor.loader import GLIBC_MEND, runs_on_musl
+from horovod.runner.util import network
 
 _found = partial(Finding, "Machine")
 _MIB = 1 << 20
@@ -122,16 +122,16 @@ def interfaces() -> Iterator[Finding]:
     """Tell the network interfaces."""
     states = psutil.net_if_stats()
     found = []
-    for name, addresses in sorted(psutil.net_if_addrs().items()):
+    for name in sorted(network.get_local_host_intfs()):
         state = states.get(name)
-        texts = [entry.address for entry in addresses if entry.family == socket.AF_INET] or ["no IPv4 address"]
+        texts = [address for nic, address in network.addresses() if nic == name] or ["no address"]
         is_up = state is not None and state.isup
         speed = f", {state.speed} Mbit/s" if state is not None and state.speed else ""
         found.append((name, is_up, texts, f"{name} {' '.join(texts)}{'' if is_up else ' (down)'}{speed}"))
-    loopback_works = any(is_up and "127.0.0.1" in texts for _, is_up, texts, _ in found)
+    loopback_works = any(is_up and network.loopback_address() in texts for _, is_up, texts, _ in found)
     yield _found("interfaces", OK if found else BROKEN, "; ".join(text for *_, text in found) or "none")
     if not loopback_works:
-        text = "no interface that is up holds 127.0.0.1: ranks of one host can't meet"
+        text = "no interface that is up holds 127.0.0.1 or ::1: ranks of one host can't meet"
         yield _found("loopback", BROKEN, text, "ip link set lo up   (as root)")
 
 

@@ -19,6 +19,7 @@ import horovod
 from horovod.doctor.finding import BROKEN, OK, WARNING, Ended, Finding, run
 from horovod.runner import mpi_run
 from horovod.runner.common.util.settings import Settings
+from horovod.runner.util import network
 
 SECTION = "Self-test"
 _tested = partial(Finding, SECTION)
@@ -83,8 +84,8 @@ def loopback() -> float:
     """
 
     def pair() -> tuple[socket.socket, socket.socket]:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            near = socket.create_connection(server.getsockname(), timeout=5)
+        with network.listen(network.loopback_address()) as server:
+            near = socket.create_connection(server.getsockname()[:2], timeout=5)
             far, _ = server.accept()
         far.settimeout(5)
         return near, far

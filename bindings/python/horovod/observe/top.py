@@ -21,6 +21,7 @@ from horovod.observe import flight
 from horovod.observe.diagnosis import bytes_in_words, diagnose, in_brief
 from horovod.observe.others import Others, add_others
 from horovod.observe.steps import length, union, within
+from horovod.runner.util import network
 from horovod.runner.util.door import Door
 from horovod.version import add_version
 
@@ -166,7 +167,7 @@ class Metrics:
         self._door: Door | None = None
         if port is not None:
             try:
-                self._door = Door((address, port), lambda: (b"", self._reply), _MOST_OF_REQUEST, "roda-metrics")
+                self._door = Door(address, lambda: (b"", self._reply), _MOST_OF_REQUEST, "roda-metrics", port=port)
             except (OSError, OverflowError) as error:  # the latter for no number of a port
                 reason = getattr(error, "strerror", None) or str(error)  # the error itself would hold this frame
                 raise OSError(f"--prometheus-port {port}: can't listen there at {address}: {reason}") from error
@@ -215,7 +216,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--prometheus-file", type=Path, metavar="FILE", help="write metrics to a file at each look")
     parser.add_argument("--prometheus-port", type=int, metavar="PORT", help="serve them at /metrics; 0: any free port")
     parser.add_argument(
-        "--prometheus-address", default="127.0.0.1", metavar="ADDRESS", help="that is listened on (127.0.0.1)"
+        "--prometheus-address",
+        default=network.loopback_address(),
+        metavar="ADDRESS",
+        help="that is listened on (%(default)s)",
     )
     return parser
 
@@ -303,7 +307,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         looks = Looks(lambda: flight.open_job(options.pid))
         metrics = Metrics(options.prometheus_file, options.prometheus_address, options.prometheus_port)
         if options.prometheus_port == 0:
-            print(f"metrics are at http://{options.prometheus_address}:{metrics.port}/metrics", file=sys.stderr)
+            host = network.host_of_url(options.prometheus_address)
+            print(f"metrics are at http://{host}:{metrics.port}/metrics", file=sys.stderr)
         with Others(options, ["horovod.observe.top", "-i", str(options.interval)], rates_of) as others:
             _watch(looks, others, options, metrics)
     except (flight.NoRecordError, OSError) as error:

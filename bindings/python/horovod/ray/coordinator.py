@@ -107,7 +107,7 @@ class Coordinator:
         if nics:
             address = network.interface_address(nics[0])
         else:
-            address = "127.0.0.1" if is_local else ray.util.get_node_ip_address()
+            address = network.loopback_address() if is_local else ray.util.get_node_ip_address()
         self._server = _roda.RendezvousServer(address, 0, self.key)
         return create_run_env_vars(
             address, nics or (sorted(network.get_local_intfs()) if is_local else []), self._server.port

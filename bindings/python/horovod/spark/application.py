@@ -20,7 +20,6 @@ from horovod.spark.gathering import Gathering
 from horovod.spark.stage import Stage
 from horovod.spark.task import Call
 
-_ANY = "0.0.0.0"  # noqa: S104 (the driver's name may be that of a gateway)
 _START_SECONDS = 600.0
 _REACH_SECONDS = 60.0  # for a task to reach the driver, at most
 _DONE_SECONDS, _FAILED_SECONDS = 30.0, 2.0  # for tasks to end when their ranks have
@@ -58,10 +57,12 @@ def find_driver(context: SparkContext, nics: Sequence[str]) -> Driver:
         address = network.interface_address(nics[0])
         return Driver(address, address)
     if (context.master or "").startswith("local"):
-        return Driver("127.0.0.1", "127.0.0.1")
+        return Driver(network.loopback_address(), network.loopback_address())
     name = context.getConf().get("spark.driver.host") or network.outward_address()
     address = network.resolve_host_address(name)
-    return Driver(name, address if address in network.get_local_host_addresses() else _ANY)  # type: ignore[arg-type]
+    if address is None or address not in network.get_local_host_addresses():  # the name may be that of a gateway
+        address = network.any_address()
+    return Driver(name, address)
 
 
 def count_ranks(context: SparkContext, num_proc: int | None, verbose: int) -> int:

@@ -102,7 +102,7 @@ class Gathering:
         self._tasks: dict[int | str, Task] = {}  # by Spark's number, or by name
         self._left_out: list[Task] = []  # later attempts of tasks that are in the job
         self._is_closed = self._is_complete = False
-        self._door = Door((address, 0), lambda: ask_for_proof(key), PROOF_BYTES, "horovod-spark", self._admit)
+        self._door = Door(address, lambda: ask_for_proof(key), PROOF_BYTES, "horovod-spark", self._admit)
         self.port = self._door.port
 
     def _admit(self, connection: socket.socket, _: Any) -> None:

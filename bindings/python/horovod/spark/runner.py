@@ -159,7 +159,8 @@ def _run_ranks(
     nics = settings.nics
     is_here = not nics and {slot.hostname for slot in slots} == {host_hash()}
     if is_here:
-        driver, nics = Driver("127.0.0.1", "127.0.0.1"), sorted(network.get_local_intfs())
+        here = network.loopback_address()
+        driver, nics = Driver(here, here), sorted(network.get_local_intfs())
     server = _roda.RendezvousServer(driver.listens_at, 0, key)
     try:
         first = tasks[0].place

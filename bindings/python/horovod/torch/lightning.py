@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 import horovod.torch as hvd
 from horovod.common.util import lightning_package
+from horovod.runner.util import network
 from horovod.torch._hooks import end_hooks
 
 _PYTORCH = lightning_package()
@@ -36,7 +37,7 @@ class HorovodEnvironment(_ClusterEnvironment):
     """The job as the engine knows it, whatever launcher started it."""
 
     creates_processes_externally = True
-    main_address = "127.0.0.1"  # asked for by none: the engine brings the processes together
+    main_address = network.loopback_address()  # asked for by none: the engine brings the processes together
     main_port = 0
 
     @staticmethod

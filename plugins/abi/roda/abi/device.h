@@ -72,6 +72,15 @@ typedef struct roda_device {
    * RODA_ERR_UNSUPPORTED: the device or its driver has no such memory. */
   int32_t (*alloc_on)(int32_t device, size_t bytes, void* stream, roda_memory* memory, roda_error* error);
   void (*free_on)(roda_memory* memory, void* stream);
+  /* Averages of whole numbers over so many `members`, whose sum may leave the dtype's range. sums[i] = values[i], in
+   * int32 for 8 and 16 bits while `members` is 2^15 at most, else in int64; of an int64 it is two, side by side: the
+   * quotient by `members`, and the rest. */
+  int32_t (*widen)(void* sums, const void* values, size_t count, int32_t dtype, int32_t members, void* stream,
+                   roda_error* error);
+  /* Sums of these, over the members, back: values[i] = sums[i] / members * postscale, truncated toward zero, by way of
+   * double where `postscale` is not 1, saturated. */
+  int32_t (*average)(void* values, const void* sums, size_t count, int32_t dtype, int32_t members, double postscale,
+                     void* stream, roda_error* error);
 } roda_device;
 
 typedef const roda_device* (*roda_device_entry)(void);

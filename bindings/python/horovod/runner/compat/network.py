@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import psutil
 
 from horovod.runner.util.door import Door
+from horovod.runner.util.network import addresses as own_addresses, any_address
 from horovod.runner.util.threads import execute_function_multithreaded
 from horovod.runner.util.wire import PROOF_BYTES, Wire, ask_for_proof, prove
 
@@ -74,8 +75,7 @@ class BasicService:
         self._changed = threading.Condition()  # guards what a service knows
         self._is_ending = False  # no request comes any more
         self._under_way: set[threading.Thread] = set()
-        address = ("0.0.0.0", 0)  # noqa: S104 (who is to come is not known)
-        self._door = Door(address, lambda: ask_for_proof(key), PROOF_BYTES, service_name, self._admit)
+        self._door = Door(any_address(), lambda: ask_for_proof(key), PROOF_BYTES, service_name, self._admit)
 
     def _handle(self, req: Any, client_address: tuple[str, int]) -> Any:
         """Return the answer to a request; subclasses ask this one for those that they don't know.
@@ -89,8 +89,9 @@ class BasicService:
         raise NotImplementedError(f"{self._service_name} has no answer to {type(req).__name__}")
 
     def _admit(self, connection: socket.socket, client_address: tuple[str, int]) -> None:
+        source = client_address[0].removeprefix("::ffff:"), client_address[1]  # who came by IPv4 to a port of both
         thread = threading.Thread(
-            target=self._serve, args=(connection, client_address), name=f"{self._service_name}: request", daemon=True
+            target=self._serve, args=(connection, source), name=f"{self._service_name}: request", daemon=True
         )
         with self._changed:
             self._under_way.add(thread)
@@ -141,12 +142,11 @@ class BasicService:
     def addresses(self) -> Addresses:
         """Return where the service is, by interface."""
         states = psutil.net_if_stats()
-        found = {
-            nic: [(entry.address, self.get_port()) for entry in entries if entry.family == socket.AF_INET]
-            for nic, entries in psutil.net_if_addrs().items()
-            if nic in states and states[nic].isup and (self._nics is None or nic in self._nics)
-        }
-        return {nic: places for nic, places in found.items() if places}
+        found: Addresses = {}
+        for nic, address in own_addresses():
+            if nic in states and states[nic].isup and (self._nics is None or nic in self._nics):
+                found.setdefault(nic, []).append((address, self.get_port()))
+        return found
 
     def shutdown(self) -> None:
         """Take no more requests, and return once those under way are answered."""

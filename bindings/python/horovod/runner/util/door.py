@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from horovod.runner.util import network
 from horovod.runner.util.threads import in_thread
 
 STRANGER_SECONDS = 10.0  # for all that a stranger says and takes
@@ -46,8 +47,8 @@ class Door:
 
     Parameters
     ----------
-    address : (str, int)
-        To listen at; port 0: any free one.
+    address : str
+        To listen at; ``::`` for IPv4, too.
     greet : callable
         Called for each who comes; returns what is said first, and a function that judges all that was heard so far:
         it returns the answer, or None while more is to come, and raises an OSError for whom to hang up on.
@@ -58,21 +59,24 @@ class Door:
     admit : callable, optional
         ``admit(connection, peer)`` gets whoever was answered, on the Door's thread: it must not wait. Without it the
         connection ends with the answer.
+    port : int
+        To listen on; 0: any free one.
     """
 
     def __init__(
         self,
-        address: tuple[str, int],
+        address: str,
         greet: Callable[[], tuple[bytes, Judge]],
         most_bytes: int,
         name: str,
         admit: Callable[[socket.socket, Any], None] | None = None,
+        port: int = 0,
     ) -> None:
         self._greet, self._most_bytes, self._admit = greet, most_bytes, admit
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most = _MOST_STRANGERS if soft < 0 else max(4, min(_MOST_STRANGERS, soft // 4))
         self._strangers: dict[int, _Stranger] = {}  # by descriptor, the oldest first
-        self._listener = socket.create_server(address, backlog=128)
+        self._listener = network.listen(address, backlog=128, port=port)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
         self._wake, self._woken = socket.socketpair()

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import psutil
 
 
-def _addresses() -> list[tuple[str, str]]:
-    """Return the addresses of this machine with their interfaces, IPv4 first, without those of one link alone."""
+def addresses() -> list[tuple[str, str]]:
+    """Return the addresses of this machine, behind their interfaces, IPv4 first, without those of one link alone."""
     found = [
         (nic, address.address)
         for family in (socket.AF_INET, socket.AF_INET6)
@@ -29,6 +29,11 @@ def is_loopback(address: str) -> bool:
 def family_of(address: str) -> socket.AddressFamily:
     """Return the family of a numeric address."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def host_of_url(address: str) -> str:
+    """Return an address as a URL has it: an IPv6 one in brackets."""
+    return f"[{address}]" if ":" in address else address
 
 
 def get_local_host_addresses() -> set[str]:
@@ -77,7 +82,7 @@ def interface_address(nic: str) -> str:
         When there is no such interface or it has no address; the text lists those that there are.
     """
     found: dict[str, str] = {}
-    for name, address in _addresses():
+    for name, address in addresses():
         found.setdefault(name, address)
     if nic not in found:
         there = ", ".join(f"{name} ({address})" for name, address in found.items())
@@ -107,14 +112,14 @@ def is_any(address: str) -> bool:
 def get_local_intfs(nic: str | None = None) -> set[str]:
     """Return the interfaces that hold the loopback address: all, or `nic` if it is one."""
     loopback = loopback_address()
-    return {name for name, address in _addresses() if address == loopback and nic in (None, name)}
+    return {name for name, address in addresses() if address == loopback and nic in (None, name)}
 
 
 def outward_addresses() -> dict[str, str]:
     """Return the interface of each address of this machine that is up and not the loopback's, IPv4 first."""
     states = psutil.net_if_stats()
     return {
-        address: nic for nic, address in _addresses() if not is_loopback(address) and nic in states and states[nic].isup
+        address: nic for nic, address in addresses() if not is_loopback(address) and nic in states and states[nic].isup
     }
 
 
@@ -164,10 +169,10 @@ def address_towards(hostname: str) -> str:
     raise RuntimeError(f"There is no route to host {hostname}: {reason}")
 
 
-def listen(address: str, backlog: int | None = None) -> socket.socket:
-    """Return a socket that listens on a free port; at ``::`` for IPv4, too."""
+def listen(address: str, backlog: int | None = None, port: int = 0) -> socket.socket:
+    """Return a socket that listens, on a free port by default; at ``::`` for IPv4, too."""
     return socket.create_server(
-        (address, 0), family=family_of(address), backlog=backlog, dualstack_ipv6=address == "::"
+        (address, port), family=family_of(address), backlog=backlog, dualstack_ipv6=address == "::"
     )
 
 

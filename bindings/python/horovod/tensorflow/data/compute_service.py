@@ -18,7 +18,6 @@ import dataclasses
 import itertools
 import json
 import os
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +27,7 @@ import tensorflow as tf
 
 from horovod.common import model
 from horovod.runner.compat.compute_service import ComputeClient
+from horovod.runner.util import network
 
 SIDES = ("compute", "training")
 _shared = itertools.count()  # numbers the datasets that ranks share
@@ -134,9 +134,7 @@ def _dispatcher_of(config: TfDataServiceConfig, rank: int) -> int:
 def _own_address(client: ComputeClient) -> str:
     """Return the address of this host that others reach, who reach the compute service."""
     places = [place for listed in client.addresses().values() for place in listed]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:  # nothing is sent
-        way.connect(min(places, key=lambda place: place[0].startswith("127.")))
-        return str(way.getsockname()[0])
+    return network.address_towards(min(places, key=lambda place: network.is_loopback(place[0]))[0])
 
 
 @contextlib.contextmanager
@@ -147,7 +145,7 @@ def _dispatcher(config: TfDataServiceConfig, client: ComputeClient, dispatcher_i
     )
     try:
         port = server.target.rpartition(":")[2]
-        client.register_dispatcher(dispatcher_id, f"grpc://{_own_address(client)}:{port}")
+        client.register_dispatcher(dispatcher_id, f"grpc://{network.host_of_url(_own_address(client))}:{port}")
         yield
     finally:
         server.stop()

@@ -22,6 +22,7 @@ from horovod.common.mpi_comm import was_launched_by_mpi
 from horovod.runner.common.util import secret
 from horovod.runner.common.util.hosts import SlotInfo, lay_out
 from horovod.runner.gloo_run import create_slot_env_vars
+from horovod.runner.util import network
 
 SCHEME = "roda"
 _DYNAMIC = "dynamic"
@@ -81,8 +82,10 @@ def _host_identity() -> str:
 
 def _serve(single_host: bool) -> dict[str, Any]:
     global _server
-    name = "127.0.0.1" if single_host else os.environ.get("MASTER_ADDR") or socket.gethostname()
-    address = socket.gethostbyname(name)
+    master = None if single_host else os.environ.get("MASTER_ADDR", "").strip("[]") or socket.gethostname()
+    address = network.loopback_address() if master is None else network.resolve_host_address(master)
+    if address is None:
+        raise RuntimeError(f"the name of this host, {master}, does not resolve: set MASTER_ADDR to its address")
     key = secret.make_secret_key()
     _server = _roda.RendezvousServer(address, 0, key)
     return {"address": address, "port": _server.port, "secret": key.hex()}
@@ -93,13 +96,9 @@ def _serve(single_host: bool) -> dict[str, Any]:
 
 def _own_address(basics: HorovodBasics) -> str:
     if basics.local_size() == basics.size():
-        return "127.0.0.1"
+        return network.loopback_address()
     launcher = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
-    if launcher is None:
-        return socket.gethostbyname(socket.gethostname())
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((launcher, 1))  # sends nothing: tells which of our addresses leads there
-        return str(probe.getsockname()[0])
+    return network.outward_address() if launcher is None else network.address_towards(launcher)
 
 
 def _make_store(basics: HorovodBasics, timeout: timedelta) -> dist.Store:
@@ -107,7 +106,7 @@ def _make_store(basics: HorovodBasics, timeout: timedelta) -> dist.Store:
 
     place, server = None, None
     if basics.rank() == 0:
-        listener = socket.create_server((_own_address(basics), 0))  # not on all interfaces, as the store itself would
+        listener = network.listen(_own_address(basics))  # not on all interfaces, as the store itself would
         place = listener.getsockname()[:2]
         server = dist.TCPStore(
             *place, basics.size(), True, timeout, wait_for_workers=False, master_listen_fd=listener.detach()
