@@ -230,7 +230,9 @@ class ElasticJob(Job):
         own = [number for number in self._failed if not self._blame.is_victim(number)]
         if not self._failed:  # the connection to its host was lost
             return JobFailedError(error.name, error.status)
-        number = (own or list(self._failed))[-1]
+        return self._failure_of_worker((own or list(self._failed))[-1])
+
+    def _failure_of_worker(self, number: int) -> JobFailedError:
         worker, status = self._failed[number]
         return self._failure(number, status, worker.host)
 
