@@ -15,6 +15,7 @@ KNOWN = {
 }  # fmt: skip
 TEXTS = (".py", ".md", ".sh", ".cc", ".cpp", ".h", ".toml", ".build", "Dockerfile")
 PIP = re.compile(r"pip install((?: +[^\s`()|;&,\\]+)+)")
+FORMER = re.compile(r"(?<![\w/-])roda(?:\[\w|[=~]=\d)|[Ii]nstall(?: the package)? roda(?![\w-])")
 NAME = re.compile(r"[A-Za-z][\w.-]*(?=$|[\[<>=])")  # neither an option, nor a path, nor what is yet to be filled in
 
 
@@ -45,10 +46,23 @@ def test_names_are_found(text, names):
     assert named(text) == names
 
 
+@pytest.mark.parametrize(
+    ("text", "is_former"),
+    [
+        ("Install roda on every worker", True),
+        ("install the package roda again", True),
+        ("pip install 'roda[ray]'", True),
+        ("Install roda-horovod, says who installs Roda", False),
+    ],
+)
+def test_the_former_name_is_found(text, is_former):
+    assert (FORMER.search(text) is not None) == is_former
+
+
 def test_texts_name_no_strangers_distribution():
     wrong = [f"{path}: {name}" for path, text in texts() for name in named(text) if name not in KNOWN]
     assert not wrong
-    former = [path for path, text in texts() if re.search(r"(?<![\w/-])roda(\[\w|[=~]=\d)", text)]
+    former = [path for path, text in texts() if FORMER.search(text)]
     assert not former
 
 

@@ -85,7 +85,7 @@ def _sources(name: str) -> list[Path]:
     """Return the sources of a transport, and those behind the headers of ours that they include."""
     found = sorted((SOURCE / "transports" / name).glob("*.cc"))
     if not found:
-        raise BuildError(f"this installation has no sources of {name} in {SOURCE}: install the package roda again")
+        raise BuildError(f"this installation has no sources of {name} in {SOURCE}: install roda-horovod again")
     waiting, seen = list(found), set(found)
     while waiting:
         for include in re.findall(r'^#include "([^"]+)"', waiting.pop().read_text(encoding="utf-8"), re.MULTILINE):
@@ -208,7 +208,7 @@ def _build(recipe: Recipe, target: Path, verbose: bool) -> None:
     """Compile every source, several at a time, and link them."""
     headers = tools.headers_folder()
     if headers is None:
-        raise BuildError("the headers of this installation are missing: install the package roda again")
+        raise BuildError("the headers of this installation are missing: install roda-horovod again")
     include = [f"-I{SOURCE}", f"-I{headers}"]
 
     def compile_one(source: Path) -> Path:

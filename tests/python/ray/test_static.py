@@ -93,6 +93,13 @@ def test_a_worker_that_fails_is_named_and_nobody_waits_for_it(executor: RayExecu
     with pytest.raises(ZeroDivisionError, match="rank=0"):
         executor.run(lambda: 1 // 0)
     assert executor.run(lambda: work.gather(1)) == [[1, 1], [1, 1]]
+    # All start anew, too, after a call of one, and after calls that nobody but the caller saw the end of.
+    with pytest.raises(ZeroDivisionError, match="rank=0"):
+        executor.execute_single(lambda _: 1 // 0)
+    assert executor.run(work.gather, args=[6]) == [[6, 6], [6, 6]]
+    with pytest.raises(Exception, match="not now"):
+        ray.get(executor.run_remote(work.fail_on, args=[1, ValueError("not now")]))
+    assert executor.run(work.gather, args=[7]) == [[7, 7], [7, 7]]
 
     with pytest.raises(WorkerDiedError, match="Worker 0 died") as died:
         executor.run(work.fail_on, args=[0, None])

@@ -202,3 +202,29 @@ def test_a_function_that_does_not_return(leave: str) -> None:
 
     with pytest.raises(RuntimeError, match=r"Ranks \[0, 1\] ended with status 0 before the function returned"):
         horovod.run(work, num_proc=2)
+
+
+def test_an_elastic_job_that_can_not_go_on_has_the_last_failure_as_its_cause() -> None:
+    def work() -> None:
+        from horovod.common import life_cycle as hvd
+        from horovod.common.elastic import ObjectState, run_fn
+        from horovod.common.objects import allgather_object, broadcast_object
+
+        def reset() -> None:
+            hvd.shutdown()
+            hvd.init()
+
+        def loop(state: Any) -> None:
+            allgather_object(0)
+            if hvd.rank() == 1:
+                raise KeyError("label 17")
+            allgather_object(0)
+
+        hvd.init()
+        run_fn(loop, reset)(ObjectState(broadcast_object, hvd.rank))
+
+    with pytest.raises(RuntimeError, match="reset limit|resets") as caught:
+        horovod.run(work, num_proc=2, min_num_proc=1, reset_limit=0)
+    failure = caught.value.__cause__
+    assert isinstance(failure, JobFailedError)
+    assert isinstance(failure.__cause__, KeyError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -235,3 +236,15 @@ def test_what_a_function_raises_travels_as_far_as_it_can(error: Exception, is_ke
     assert raised is not None
     assert (type(raised.error) is type(error)) == is_kept
     assert type(error).__name__ in raised.text
+
+
+def test_the_words_travel_where_the_class_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "of_ranks_alone.py").write_text("class Theirs(Exception): pass")
+    with monkeypatch.context() as on_a_rank:
+        on_a_rank.syspath_prepend(tmp_path)
+        data = Raised(importlib.import_module("of_ranks_alone").Theirs("no data")).pickled()
+        del sys.modules["of_ranks_alone"]
+    raised = Raised.unpickled(data)
+    assert raised is not None
+    assert raised.error is None
+    assert raised.text.endswith("Theirs: no data\n")

@@ -173,7 +173,7 @@ def test_too_few_slots(context: SparkContext) -> None:
 
 @pytest.mark.usefixtures("package_missing")
 def test_executors_without_the_package(context: SparkContext) -> None:
-    with pytest.raises(StageFailedError, match=r"Install roda on every worker.*PYSPARK_PYTHON"):
+    with pytest.raises(StageFailedError, match=r"Install roda-horovod .* on every worker.*PYSPARK_PYTHON"):
         horovod.spark.run(add_up, (1,), num_proc=2)
 
 

@@ -97,7 +97,7 @@ class Crew:
                 if not steps:
                     break
                 deadline = time.monotonic() + steps.pop(0)
-                self._leave(errors)
+                self.leave(errors)
         for rank in pending.values():
             ray.kill(self.workers[rank])
             self._lost = WorkerDiedError(rank, "it was killed, because it had not ended after another one's failure")
@@ -105,12 +105,18 @@ class Crew:
             raise self._cause_of(errors)
         return [results[rank] for rank in range(len(refs))]
 
-    def _leave(self, ranks: Iterable[int]) -> None:
-        for rank in ranks:
+    def settle(self) -> None:
+        """Wait for calls that :meth:`gather` was not asked to wait for; after a failure do as that does."""
+        if any(self.gather([worker.has_failed.remote() for worker in self.workers])):
+            self.leave()
+
+    def leave(self, ranks: Iterable[int] | None = None) -> None:
+        """Have workers, all by default, stop their engines: after a failure the next hvd.init() forms another group."""
+        for rank in range(len(self.workers)) if ranks is None else ranks:
             self.workers[rank].leave.remote()
 
     def _cause_of(self, errors: Mapping[int, Exception]) -> Exception:
-        self._leave(range(len(self.workers)))  # the engine's group is gone: the next hvd.init() forms another
+        self.leave()
         rank, error = min(errors.items(), key=lambda item: (_weight(item[1]), item[0]))
         if not isinstance(error, RayActorError):
             return error

@@ -89,7 +89,8 @@ class ElasticRun:
         Exception
             What the function raised, when the job could not go on after that.
         TimeoutException, RuntimeError
-            When there were too few slots for too long, or the limit of resets was reached.
+            When there were too few slots for too long, or the limit of resets was reached; the cause is what the last
+            worker that failed raised, if any did.
         """
         membership, has_ended = self._control.membership, threading.Event()
         try:
@@ -112,7 +113,7 @@ class ElasticRun:
         if isinstance(error, WorkersFailedError):
             raise self._cause_of(error)
         if error is not None:
-            raise error
+            raise error from next(reversed(self._errors.values()), None)
         results = self._control.by_rank(self._results)
         return [results[rank] for rank in sorted(results)]
 

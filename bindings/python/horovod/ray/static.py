@@ -32,6 +32,7 @@ class StaticJob:
     def __init__(self, settings: MiniSettings, strategy: BaseStrategy) -> None:
         self._settings, self._strategy = settings, strategy
         self._crew = Crew([])
+        self._has_unseen_calls = False  # whose ends the caller alone sees
         self._coordinator: Coordinator | None = None
 
     def start(
@@ -69,6 +70,7 @@ class StaticJob:
 
     def execute(self, fn: Function, callbacks: Callbacks | None = None) -> list[Any]:
         """Call ``fn(object)`` on all workers."""
+        self._settle()
         if not callbacks:
             return self._crew.gather(self._call(fn))
         exchange = open_exchange()
@@ -81,6 +83,7 @@ class StaticJob:
 
     def run_remote(self, fn: Function) -> list[Any]:
         """Call ``fn(object)`` on all workers and return Ray's references to the results."""
+        self._has_unseen_calls = True
         return self._call(fn)
 
     def _call(self, fn: Function, exchange: Any = None) -> list[Any]:
@@ -89,11 +92,20 @@ class StaticJob:
 
     def execute_single(self, fn: Function) -> Any:
         """Call ``fn(object)`` on rank 0."""
-        self._check()
+        self._settle()
         try:
             return ray.get(self._crew.workers[0].execute.remote(fn))
         except ray.exceptions.RayActorError as error:
             raise WorkerDiedError(0, str(error)) from error
+        except Exception:  # whatever a user's function raises
+            self._crew.leave()
+            raise
+
+    def _settle(self) -> None:
+        self._check()
+        if self._has_unseen_calls:
+            self._has_unseen_calls = False
+            self._crew.settle()
 
     def _check(self) -> None:
         if not self._crew.workers:
@@ -103,7 +115,7 @@ class StaticJob:
     def shutdown(self) -> None:
         """End the workers and give back their resources."""
         self._strategy.shutdown()
-        self._crew = Crew([])
+        self._crew, self._has_unseen_calls = Crew([]), False
         if self._coordinator is not None:
             self._coordinator.stop()
             self._coordinator = None

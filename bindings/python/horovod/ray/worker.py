@@ -29,6 +29,7 @@ class BaseHorovodWorker:
     """
 
     executable: Any = None
+    _has_failed = False
 
     def __init__(self, world_rank: int = 0, world_size: int = 1) -> None:
         self._rank = world_rank
@@ -88,6 +89,7 @@ class BaseHorovodWorker:
         try:
             return func(self.executable)
         except BaseException as error:
+            self._has_failed = True
             if _roda.is_initialized():  # the others would wait for this worker
                 program_end.abort_for(error, "can't go on: its function raised ")
             raise
@@ -96,6 +98,11 @@ class BaseHorovodWorker:
             if sender is not None:
                 sender.flush()  # what was logged is there before the result
 
+    def has_failed(self) -> bool:
+        """Tell whether a call has failed since the engine was last stopped."""
+        return self._has_failed
+
     def leave(self) -> None:
         """Stop the engine: the others' operations end with an error, where they would wait for this worker."""
+        self._has_failed = False
         _roda.shutdown()

@@ -85,8 +85,7 @@ def run(
         When a process failed, or ended before the function returned. Also when a signal has ended the job and this
         program handled it: SIGINT is a KeyboardInterrupt, and signals that end a program end this one, after the job.
     """
-    import cloudpickle  # not needed by who imports the options alone
-
+    from horovod.runner.function import pickled_call, unpickled_results  # not needed by who imports the options alone
     from horovod.runner.launch import _run, check_counts
     from horovod.runner.signals import delivered
 
@@ -116,31 +115,8 @@ def run(
     if job.num_proc is None:
         raise ValueError("num_proc=None must be a whole number")
     check_counts(job)
-    try:
-        call = cloudpickle.dumps((func, tuple(args), dict(kwargs or {})))
-    except Exception as error:  # whatever an object's own way of being pickled raises
-        raise TypeError(
-            f"horovod.run can't pickle the function, what it refers to, or its arguments: {error}. Make open files, "
-            "locks, connections and the like in the function, on each rank."
-        ) from error
+    call = pickled_call("horovod.run", func, args, kwargs)
     with delivered():
         results = _run(job, call)
-    count = min(len(results), job.min_num_proc) if job.min_num_proc else job.num_proc
-    missing = [rank for rank in range(count) if rank not in results]
-    if missing:
-        raise RuntimeError(
-            f"Ranks {missing} ended with status 0 before the function returned: it called sys.exit() or os._exit()."
-        )
-    return [_unpickled(results[rank], rank) for rank in range(count)]
-
-
-def _unpickled(result: bytes, rank: int) -> Any:
-    import cloudpickle
-
-    try:
-        return cloudpickle.loads(result)
-    except Exception as error:
-        raise RuntimeError(
-            f"What the function returned on rank {rank} can't be unpickled here: {error!r}. Return plain data, or "
-            "objects of classes that this program can import, too."
-        ) from error
+    there = (sorted(results) or [0])[: job.min_num_proc]  # of an elastic job, in which ranks may have gone
+    return unpickled_results(results, there if job.min_num_proc else range(job.num_proc))

@@ -23,32 +23,38 @@ class Raised:
 
     Attributes
     ----------
-    error : BaseException or None
-        None where it can't be pickled.
     text : str
         Its traceback.
     """
 
     def __init__(self, error: BaseException) -> None:
-        self.error: BaseException | None = error
         self.text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        self._data: bytes | None = None
+        try:
+            data = cloudpickle.dumps(error)
+            cloudpickle.loads(data)
+            self._data = data
+        except Exception:  # noqa: S110 (whatever a class of the user's raises: the text goes alone)
+            pass
+
+    @property
+    def error(self) -> BaseException | None:
+        """The exception; None where it can't be pickled, or its class is not to be had here."""
+        try:
+            return None if self._data is None else pickle.loads(self._data)  # noqa: S301
+        except Exception:
+            return None
 
     def pickled(self) -> bytes:
-        """Return it pickled, without the exception where that can't be, or can't be read again."""
-        try:
-            data = cloudpickle.dumps(self)
-            cloudpickle.loads(data)
-        except Exception:  # whatever a class of the user's raises
-            self.error = None
-            data = cloudpickle.dumps(self)
-        return data
+        """Return what :meth:`unpickled` reads."""
+        return pickle.dumps(self)
 
     @staticmethod
     def unpickled(data: bytes | None) -> Raised | None:
         """Return what :meth:`pickled` made, of a rank that knows the job's secret; None for anything else."""
         try:
             raised = None if data is None else pickle.loads(data)  # noqa: S301
-        except Exception:  # a class that is not to be had here
+        except Exception:  # a result, with a class that is not to be had here
             return None
         return raised if isinstance(raised, Raised) else None
 

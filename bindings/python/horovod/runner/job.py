@@ -398,10 +398,10 @@ class Job:
         failure = JobFailedError(
             self._name_of(rank), status, Cause(host, error, traceback, self._blame.count_others(rank))
         )
-        if raised is not None and raised.error is not None:
-            if hasattr(raised.error, "add_note"):
-                raised.error.add_note(f"Where the function of rank {rank} raised it:\n{raised.text}")
-            failure.__cause__ = raised.error
+        cause = None if raised is None else raised.error
+        if raised is not None and hasattr(cause, "add_note"):
+            cause.add_note(f"Where the function of rank {rank} raised it:\n{raised.text}")  # type: ignore[union-attr]
+        failure.__cause__ = cause
         return failure
 
     def _agent_ended(self, connection: Connection) -> None:

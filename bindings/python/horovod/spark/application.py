@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import cloudpickle
 from pyspark import SparkContext
 
 from horovod.runner.common.util import secret
@@ -117,7 +115,7 @@ def hold_tasks(
     context: SparkContext,
     driver: Driver,
     count: int,
-    call: tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any] | None],
+    call: bytes,
     executable: str | None,
     seconds: float,
     is_elastic: bool = False,
@@ -126,8 +124,8 @@ def hold_tasks(
 
     Parameters
     ----------
-    call : tuple
-        The function of the ranks, its arguments and keyword arguments.
+    call : bytes
+        The function of the ranks with its arguments, pickled.
     executable : str, optional
         Python of the ranks.
     seconds : float
@@ -135,12 +133,10 @@ def hold_tasks(
     is_elastic : bool
         They may come and go.
     """
-    function, args, kwargs = call
-    pickled = cloudpickle.dumps((function, tuple(args), dict(kwargs or {})))
     keys = secret.make_secret_key(), secret.make_secret_key()
     with contextlib.closing(Gathering(driver.listens_at, keys[0], is_elastic)) as gathering:
         place = (driver.address, gathering.port)
-        stage = Stage(context, count, Call(place, *keys, pickled, executable, min(seconds, _REACH_SECONDS)))
+        stage = Stage(context, count, Call(place, *keys, call, executable, min(seconds, _REACH_SECONDS)))
         grace = _FAILED_SECONDS
         try:
             yield Held(gathering, stage, keys[1])

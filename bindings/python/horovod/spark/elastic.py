@@ -7,9 +7,8 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import cloudpickle
-
 from horovod.runner.elastic.settings import ElasticSettings
+from horovod.runner.function import pickled_call, unpickled_results
 from horovod.runner.signals import delivered
 from horovod.spark import application
 from horovod.spark.elastic_job import ElasticTaskJob, TaskDiscovery, TaskPlaces
@@ -82,14 +81,18 @@ def run_elastic(
     horovod.spark.stage.StageFailedError
         When Spark ended the tasks.
     horovod.runner.job.JobFailedError
-        When ranks failed and the job could not go on; the text has what one wrote last.
+        When ranks failed and the job could not go on; the exception of one's function is the ``__cause__``, where that
+        could be pickled.
     RuntimeError
-        When the limit of resets was reached.
+        When the limit of resets was reached, or a rank ended with status 0 before the function returned.
+    TypeError
+        When the function or its arguments can't be pickled.
     """
     for old, new, value in (("min_np", "min_num_proc", min_np), ("max_np", "max_num_proc", max_np)):
         if value is not None:
             warnings.warn(f"{old} is deprecated, please use {new} instead", DeprecationWarning, stacklevel=2)
     context = application.find_context()
+    call = pickled_call("horovod.spark.run_elastic", fn, args, kwargs)
     num_proc = application.count_ranks(context, num_proc, verbose)
     least = min_num_proc if min_np is None else min_np
     most = max_num_proc if max_np is None else max_np
@@ -110,7 +113,6 @@ def run_elastic(
     driver = application.find_driver(context, settings.nics)
     environment, streams = application.environment_of_ranks(env), {"stdout": stdout, "stderr": stderr}
     seconds = settings.start_timeout
-    call = (fn, args, kwargs)
     with delivered(), application.hold_tasks(context, driver, count, call, executable, seconds, True) as held:
         held.gathering.wait_for(num_proc, application.start_timeout(context, seconds), held.stage.check)
         settings.discovery = TaskDiscovery(held.gathering)
@@ -120,7 +122,7 @@ def run_elastic(
             job.run()
         finally:
             places.close()
-    return [cloudpickle.loads(job.results[rank]) for rank in sorted(job.results)]
+    return unpickled_results(job.results, sorted(job.results) or [0])
 
 
 def _check(settings: ElasticSettings) -> None:

@@ -16,7 +16,7 @@ from horovod.runner.job import Connection, HostJob, JobFailedError
 from horovod.spark import application
 from horovod.spark.application import Driver, Held
 from horovod.spark.gathering import Gathering
-from horovod.spark.job import CONNECTION_LOST, InTasks, TaskFailedError
+from horovod.spark.job import CONNECTION_LOST, InTasks
 from horovod.spark.stage import StageFailedError
 
 _LOOK_SECONDS = 1.0  # between looks whether Spark has ended its job: nobody tells
@@ -115,27 +115,24 @@ class ElasticTaskJob(InTasks, ElasticJob):
             retire=places.retire,
         )
         self._held, self._places = held, places
-        self._names: dict[int, str] = {}  # of workers that failed, by number
 
     def run(self) -> None:
-        """Run to the end; errors as ElasticJob's, TaskFailedError for JobFailedError, StageFailedError."""
+        """Run to the end; errors as ElasticJob's, or StageFailedError."""
         try:
             super().run()
         except (JobFailedError, StageFailedError) as error:
-            raise self._cause_of(error) from error
+            failure = self._failure_behind(error)
+            raise failure from failure.__cause__
 
-    def _cause_of(self, error: Exception) -> Exception:
-        words = {number: self.last_words(number) for number, _ in self._failures}
-        # The last that tells of something else than others' failures, or of nothing because its executor was lost.
-        telling = [failure for failure in self._failures if words[failure[0]] and failure[1] != CONNECTION_LOST]
-        own = [failure for failure in telling if "HorovodInternalError" not in words[failure[0]]]
-        if own or telling:
-            number, status = (own or telling)[-1]
-            return TaskFailedError(self._names[number], status, words[number])
-        if isinstance(error, StageFailedError) or not self._failures:
+    def _failure_behind(self, error: Exception) -> Exception:
+        """Return what ended the job: a worker's own failure where there is one, else what Spark says of its tasks."""
+        told = [number for number, (_, status) in self._failed.items() if status != CONNECTION_LOST]
+        own = [number for number in told if not self._blame.is_victim(number)]
+        if told:
+            return self._failure_of_worker((own or told)[-1])
+        if isinstance(error, StageFailedError) or not self._failed:
             return error
-        number, status = self._failures[-1]
-        return self._held.stage.failure(_REASON_SECONDS) or TaskFailedError(self._names[number], status, words[number])
+        return self._held.stage.failure(_REASON_SECONDS) or error
 
     # --- tasks in the place of hosts ---
 
@@ -155,7 +152,6 @@ class ElasticTaskJob(InTasks, ElasticJob):
         worker = self._membership.workers.get(rank)
         super()._rank_ended(rank, status)
         if worker is not None and worker.stage != Stage.REMOVED and status != 0:
-            self._note(rank, worker.name, status)
             connection = self._by_host.get(worker.host)
             if connection is not None:
                 connection.process.stdin.close()  # type: ignore[union-attr]
@@ -163,12 +159,8 @@ class ElasticTaskJob(InTasks, ElasticJob):
     def _agent_ended(self, connection: Connection) -> None:
         for worker in self._membership.workers.values():
             if worker.host == connection.host.hostname and worker.stage != Stage.REMOVED:
-                self._note(worker.number, worker.name, CONNECTION_LOST)
+                self._failed[worker.number] = (worker, CONNECTION_LOST)
         super()._agent_ended(connection)
-
-    def _note(self, number: int, name: str, status: int) -> None:
-        self._failures.append((number, status))
-        self._names[number] = name
 
     def place_of(self, place: Start | Publish | Welcome) -> dict[str, str]:
         """Return the variables that tell a rank its numbers: local ranks are those of its machine."""

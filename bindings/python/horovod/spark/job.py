@@ -6,30 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from horovod.runner.blame import Raised
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.job import Connection, HostJob, Job, JobFailedError
 from horovod.spark.gathering import Task
 
 _KEPT_BYTES = 1 << 14
 CONNECTION_LOST = 255  # the status of a rank whose agent is gone
-
-
-class TaskFailedError(JobFailedError):
-    """A rank failed; the text has what it wrote last, as a rule its traceback."""
-
-    def __init__(self, rank: int | str, status: int, last_words: str) -> None:
-        super().__init__(rank, status)
-        name = f"rank {rank}" if isinstance(rank, int) else f"worker {rank}"
-        if last_words:
-            more = f"What {name} wrote last to stderr:\n{last_words}"
-        elif status == CONNECTION_LOST:
-            more = (
-                f"The connection to {name}'s Spark task was lost: was its executor ended, for the memory that it "
-                "took perhaps? The executor's log may tell."
-            )
-        else:
-            more = f"{name.capitalize()} wrote nothing to stderr."
-        self.args = (f"{self.args[0]}{more}",)
 
 
 class _Tail:
@@ -67,9 +50,24 @@ class InTasks(Job):
         self._streams = streams
         self._tails: dict[int, _Tail] = {}
 
-    def last_words(self, rank: int) -> str:
-        """Return the end of what a rank wrote to stderr."""
-        return self._tails[rank].text() if rank in self._tails else ""
+    def _failure(self, rank: int, status: int, host: str) -> JobFailedError:
+        """Return the job's error; where the rank at fault told nothing, with the end of what it wrote to stderr."""
+        failure = super()._failure(rank, status, host)
+        if Raised.unpickled(self.results.get(rank)) is None and not self._blame.has_told(rank):
+            failure.args = (f"{failure}{self._last_words(rank, failure.rank, status)}",)
+        return failure
+
+    def _last_words(self, rank: int, name: int | str, status: int) -> str:
+        words = self._tails[rank].text() if rank in self._tails else ""
+        who = f"rank {name}" if isinstance(name, int) else f"worker {name}"
+        if words:
+            return f"What {who} wrote last to stderr:\n{words}"
+        if status == CONNECTION_LOST:
+            return (
+                f"The connection to {who}'s Spark task was lost: was its executor ended, for the memory that it took "
+                "perhaps? The executor's log may tell."
+            )
+        return f"{who.capitalize()} wrote nothing to stderr."
 
     def _own_stream(self, stream: str) -> Any:
         return self._streams.get(stream) or super()._own_stream(stream)
@@ -116,14 +114,6 @@ class TaskJob(InTasks):
         # The task adds the command, the secret and the function: Spark brought it those.
         super().__init__(streams, settings, hosts, [], dict(environment), b"")
         self._tasks = list(tasks)
-
-    def run(self) -> None:
-        """Run to the end; errors as Job's, TaskFailedError for JobFailedError."""
-        try:
-            super().run()
-        except JobFailedError as error:
-            rank, status = self._first_failure()
-            raise TaskFailedError(rank, status, self.last_words(rank)) from error.__cause__
 
     def _connect_all(self) -> None:
         deadline = time.monotonic() + self._settings.start_timeout

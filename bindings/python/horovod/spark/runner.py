@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-import cloudpickle
-
 from horovod import _roda
 from horovod.runner.common.util.host_hash import host_hash
 from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assignments
 from horovod.runner.common.util.settings import Settings
+from horovod.runner.function import pickled_call, unpickled_results
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars, create_torch_env_vars
 from horovod.runner.signals import delivered
 from horovod.runner.util import network
@@ -57,7 +56,8 @@ def run(
     env : mapping, optional
         Variables of the ranks, besides those of the executor and this process's that begin with ``HOROVOD_``.
     stdout, stderr : file, optional
-        Where what ranks print goes; by default to this process's own. Every line begins with the rank.
+        Where what ranks print goes, and what is told of their ends; by default to this process's own. Every line of
+        theirs begins with the rank.
     verbose : int
         0: print nothing of our own. 2: print where each rank is.
     nics : str or iterable of str, optional
@@ -83,9 +83,15 @@ def run(
     horovod.spark.stage.StageFailedError
         When Spark ended the tasks before the job began.
     horovod.runner.job.JobFailedError
-        When a rank failed; the text names it and has what it wrote last. The others are ended first.
+        When a rank failed; the exception of its function is the ``__cause__``, where that could be pickled. The others
+        are ended first.
+    RuntimeError
+        When a rank ended with status 0 before the function returned, or what it returned can't be unpickled here.
+    TypeError
+        When the function or its arguments can't be pickled.
     """
     context = application.find_context()
+    call = pickled_call("horovod.spark.run", fn, args, kwargs)
     _refuse_mpi(use_mpi, use_gloo, extra_mpi_args)
     num_proc = application.count_ranks(context, num_proc, verbose)
     settings = Settings(
@@ -99,12 +105,11 @@ def run(
     driver = application.find_driver(context, settings.nics)
     streams = {"stdout": stdout, "stderr": stderr}
     seconds = settings.start_timeout
-    call = (fn, args, kwargs)
     with delivered(), application.hold_tasks(context, driver, num_proc, call, executable, seconds) as held:
         in_time = application.start_timeout(context, seconds)
         tasks, slots = _arrange(held.gathering.wait_for(num_proc, in_time, held.stage.check))
         results = _run_ranks(settings, driver, tasks, slots, held.secret, env, streams)
-    return [cloudpickle.loads(results[rank]) for rank in range(num_proc)]
+    return unpickled_results(results, range(num_proc))
 
 
 def _refuse_mpi(use_mpi: bool | None, use_gloo: bool | None, extra_mpi_args: str | None) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 
 from pyspark import InheritableThread, SparkContext
 
+from horovod.conflict import DISTRIBUTION
 from horovod.spark.task import Call, take_part
+from horovod.version import roda_version
 
 _END_SECONDS = 30.0  # after a cancellation
-_WITHOUT_PACKAGE = re.compile(r"No module named '(\w+)")
+_WITHOUT_MODULE = re.compile(r"No module named '([\w.]+)'")
 
 
 class StageFailedError(RuntimeError):
@@ -53,12 +55,12 @@ class Stage:
         if self._thread.is_alive():
             return None
         text = str(self._error)
-        missing = _WITHOUT_PACKAGE.search(text)
+        missing = _WITHOUT_MODULE.search(text)
         if missing is not None:
             text = (
-                f"The Python of Spark's executors has no package {missing[1]}. Install roda on every worker, for the "
-                "Python that PYSPARK_PYTHON (spark.pyspark.python) names, with what the function imports; or send an "
-                f"environment along (spark.archives). What Spark says: {text}"
+                f"The Python of Spark's executors has no module {missing[1]}. Install {DISTRIBUTION} {roda_version} on "
+                "every worker, for the Python that PYSPARK_PYTHON (spark.pyspark.python) names, with what the function "
+                f"imports; or send an environment along (spark.archives). What Spark says: {text}"
             )
         else:
             text = f"Spark ended the job whose tasks hold the ranks: {text}"

@@ -104,7 +104,8 @@ class ElasticJob(Job):
         DiscoveryError
             When the hosts could not be found out at the start.
         TimeoutException, RuntimeError
-            When there were too few slots for too long, or the limit of resets was reached.
+            When there were too few slots for too long, or the limit of resets was reached; the cause is the
+            JobFailedError of the worker that failed last, if any did.
         """
         hosts = self._discovery.find_available_hosts_and_slots()
         self._begin()
@@ -129,7 +130,7 @@ class ElasticJob(Job):
         if isinstance(error, WorkersFailedError):
             raise self._failure_of(error)
         if error is not None:
-            raise error
+            raise error from error.__cause__ or (self._failure_of_worker(self._culprit()) if self._failed else None)
         self.results = self._control.by_rank(self.results)
 
     # --- threads ---
@@ -226,11 +227,16 @@ class ElasticJob(Job):
         self._membership.ended(rank, status, time.monotonic())
 
     def _failure_of(self, error: WorkersFailedError) -> JobFailedError:
-        """Return the job's error: of the worker that failed last for an error of its own, where one did."""
-        own = [number for number in self._failed if not self._blame.is_victim(number)]
         if not self._failed:  # the connection to its host was lost
             return JobFailedError(error.name, error.status)
-        number = (own or list(self._failed))[-1]
+        return self._failure_of_worker(self._culprit())
+
+    def _culprit(self) -> int:
+        """Return the worker that failed last for an error of its own, where one did; else the last."""
+        own = [number for number in self._failed if not self._blame.is_victim(number)]
+        return (own or list(self._failed))[-1]
+
+    def _failure_of_worker(self, number: int) -> JobFailedError:
         worker, status = self._failed[number]
         return self._failure(number, status, worker.host)
 

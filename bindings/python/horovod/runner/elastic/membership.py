@@ -239,7 +239,7 @@ class Membership:
         was_member = worker in self.members
         rank = f", rank {self.members.index(worker)}" if was_member else ""
         ended = how or (f"was ended by signal {-status}" if status < 0 else f"ended with status {status}")
-        self._do(Say(f"Worker {worker.name}{rank} {ended}."))
+        self._do(Say(f"Worker {worker.name}{rank} {ended.rstrip('.')}."))
         if was_member:
             self._deaths += 1
             self._retire(f"worker {worker.name}{rank} of it {ended}")
