@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from horovod.common.model import MOST_64, printable
-from horovod.observe import diagnosis, doctor, flight, page, steps, timeline, top, trace
+from horovod.observe import diagnosis, doctor, flight, page, timeline, top, trace
 from horovod.runner.blame import Blame
 from horovod.runner.common.util import config_parser, hosts
 from horovod.runner.elastic import control, discovery, worker
@@ -254,9 +254,7 @@ def timeline_seed(rng):
 def read_timeline(path, text):
     """Read a rank's timeline as roda-trace does, beside a good one, and write the page."""
     path.write_bytes(text)
-    timelines = [timeline.read(path)]
-    timeline.align(timelines)
-    page.render(steps.analyse(timelines, {4096: 1.0})).encode()
+    page.render(trace.analyse([path], {4096: 1.0})).encode()
 
 
 def read_measured(path, text):
