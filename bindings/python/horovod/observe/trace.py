@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from horovod.command_line import Parser, tool
 from horovod.common import model
 from horovod.common.model import of
 from horovod.observe import page, sampling, steps, timeline
@@ -15,9 +15,15 @@ from horovod.observe.advice import advise
 from horovod.version import add_version
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="roda-trace",
+        usage="roda-trace [OPTION]... TIMELINE...",
+        examples=[
+            ("HOROVOD_TIMELINE='trace.{rank}.json' horovodrun -np 4 python train.py", "writes the timelines"),
+            ("roda-trace trace.*.json", "prints advice, and writes roda-trace.html"),
+            ("roda-trace trace.*.json --perf perf.json -o page.html", "beside what roda-perf --json measured"),
+        ],
         description="Say where the time of a job's steps goes. Each rank writes a timeline with "
         "HOROVOD_TIMELINE='trace.{rank}.json'.",
     )
@@ -98,6 +104,7 @@ def analyse(paths: Sequence[Path], measured: Mapping[int, float] | None = None) 
     return report
 
 
+@tool
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, and print its advice.
 
