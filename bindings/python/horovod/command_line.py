@@ -7,14 +7,15 @@ import difflib
 import functools
 import os
 import re
+import select
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn, Optional, TextIO
 
 _BROKEN_PIPE = 128 + 13  # as of a program that the signal ends
 _INTERRUPTED = 128 + 2
 
-Main = Callable[..., int]
+Main = Callable[..., Optional[int]]
 
 
 class Parser(argparse.ArgumentParser):
@@ -49,20 +50,31 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {close[0]}?" if close else ""
 
 
+def is_unread(error: BaseException) -> bool:
+    """Tell whether an error is that nobody reads what this process prints any more, not that of another pipe."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return isinstance(error, BrokenPipeError) and any(events & select.POLLERR for _, events in poll.poll(0))
+
+
 def tool(main: Main) -> Main:
     """Have a tool end in silence when nobody reads what it prints any more, or when it is interrupted."""
 
     @functools.wraps(main)
-    def run(*arguments: Any) -> int:
+    def run(*arguments: Any) -> int | None:
         try:
-            status = main(*arguments)
-            sys.stdout.flush()
-        except BrokenPipeError:
+            try:
+                return main(*arguments)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except BrokenPipeError as error:
+            if not is_unread(error):
+                raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at exit
             return _BROKEN_PIPE
         except KeyboardInterrupt:
             return _INTERRUPTED
-        return status
 
     return run
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from horovod.command_line import Parser, paints, tool
+from horovod.command_line import Parser, is_unread, paints, tool
 from horovod.observe import flight
 from horovod.observe.diagnosis import bytes_in_words
 from horovod.observe.jobs import find_job
@@ -247,9 +247,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"metrics are at http://{options.prometheus_address}:{metrics.port}/metrics", file=sys.stderr)
         with Others(options, ["horovod.observe.top", "-i", str(options.interval)], rates_of) as others:
             _watch(looks, others, options, metrics)
-    except BrokenPipeError:
-        raise
     except (flight.NoRecordError, OSError) as error:
+        if is_unread(error):
+            raise
         print(f"roda-top: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
