@@ -265,8 +265,9 @@ int Engine::start_timeline(const std::string& path, bool mark_cycles) {
   const std::size_t mark = own.find(kRankMark);
   if (mark != std::string::npos) own.replace(mark, std::strlen(kRankMark), std::to_string(parts_.rank));
   if (mark == std::string::npos && parts_.rank != 0) return 1;
-  const std::string about = roda::format("\"rank\": {}, \"size\": {}, \"host\": {}", parts_.rank,
-                                         parts_.topology.size(), json_quote(parts_.topology.host_of(parts_.rank).name));
+  const std::string about =
+      roda::format("\"rank\": {}, \"size\": {}, \"host\": {}, \"cores\": {}", parts_.rank, parts_.topology.size(),
+                   json_quote(parts_.topology.host_of(parts_.rank).name), parts_.host_cores);
   // The job does not depend on its trace: it goes on without.
   if (const Status s = timeline_.open(own, mark_cycles, about); !s.ok()) RODA_LOG(error, "{}", s.message());
   return 1;

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from horovod.common.model import MOST_64, printable
-from horovod.observe import diagnosis, doctor, flight, page, steps, timeline, top, trace
+from horovod.observe import diagnosis, doctor, flight, metrics, page, rates, timeline, top, trace
 from horovod.runner.blame import Blame
 from horovod.runner.common.util import config_parser, hosts
 from horovod.runner.elastic import control, discovery, worker
@@ -207,8 +207,8 @@ def read_dump(path, text):
 
 def read_rates(_, text):
     """Read another host's line as roda-top does."""
-    told = top.rates_of(text.decode("utf-8", "replace"))
-    must_be_printable(top.table(told, {}) + top.prometheus(told))
+    told = rates.rates_of(text.decode("utf-8", "replace"))
+    must_be_printable(top.table(told, {}) + metrics.prometheus(told))
 
 
 def memory_seed(rng):
@@ -254,9 +254,7 @@ def timeline_seed(rng):
 def read_timeline(path, text):
     """Read a rank's timeline as roda-trace does, beside a good one, and write the page."""
     path.write_bytes(text)
-    timelines = [timeline.read(path)]
-    timeline.align(timelines)
-    page.render(steps.analyse(timelines, {4096: 1.0})).encode()
+    page.render(trace.analyse([path], {4096: 1.0})).encode()
 
 
 def read_measured(path, text):

@@ -69,8 +69,8 @@ class Help:
         self.paragraphs = [text for text in self.paragraphs if text]
 
     def heads(self) -> list[str]:
-        """Return what stands before the texts: options with their values."""
-        return [head for _, entries in self.sections for head, _ in entries]
+        """Return what stands before the texts: options with their values; no examples."""
+        return [head for title, entries in self.sections if title != "examples" for head, _ in entries]
 
 
 def escaped(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from horovod import tools
+from horovod.command_line import Parser, tool
 from horovod.doctor.finding import Ended, install_line, run
 from horovod.version import add_version
 
@@ -259,9 +259,15 @@ def _check(plugin: Path) -> str:
     return str(record["description"])
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="roda-build-plugin",
+        usage="roda-build-plugin [OPTION]... NAME",
+        examples=[
+            ("roda-build-plugin mpi", "against the MPI whose mpicxx is in PATH"),
+            ("MPICXX=/opt/mpi/bin/mpicxx roda-build-plugin mpi", "against another one"),
+            ("roda-build-plugin ucx --output plugins", "into a folder, for HOROVOD_PLUGIN_PATH"),
+        ],
         description="Compile a transport against the library that this machine has, and put it where Roda looks.",
         epilog="mpi asks mpicxx (or what MPICXX names), ucx pkg-config. CXX, CXXFLAGS and LDFLAGS are read",
     )
@@ -272,6 +278,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@tool
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build a plugin.
 

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
 
+from horovod.command_line import tool
 from horovod.conflict import DISTRIBUTION
 from horovod.version import roda_version
 
@@ -37,6 +38,7 @@ def build_plugin() -> NoReturn:
     sys.exit(builder.main())
 
 
+@tool
 def config() -> None:
     """Prints what building a plugin needs: --cflags for the headers, --plugindir for where plugins lie."""
     usage = "usage: roda-config --cflags | --plugindir | --version"

@@ -219,7 +219,7 @@ def test_a_timeline_that_begins_in_the_middle_tells_the_rest(tmp_path: Path) -> 
     again = [{**each, "ts": each["ts"] + 10} for each in EVENTS[2:]]
     (tmp_path / "trace").write_text(json.dumps([*EVENTS[:2], *EVENTS[6:], *again]))
     (use,) = timeline.read(tmp_path / "trace").uses
-    assert use.ended == 15
+    assert use.ended == 14
 
 
 def test_a_fault_of_what_was_measured_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

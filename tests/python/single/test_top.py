@@ -16,8 +16,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from horovod.observe import flight, others, top
+from horovod.observe import flight, jobs, metrics, others, top
 from horovod.observe.diagnosis import diagnose
+from horovod.observe.rates import diagnosis, line_of, rates, rates_of
 
 SECOND = 10**9
 
@@ -44,7 +45,7 @@ def test_rates_are_of_what_lies_between_two_looks() -> None:
         operation("c", 13, 13, 13, 13.5),
         operation("d", 13.75),
     ]
-    told = top.rates(before, rank(14, operations, ended=104, sent=1400))
+    told = rates(before, rank(14, operations, ended=104, sent=1400))
     assert told.operations == 1
     assert told.bytes == 100
     assert told.waits == pytest.approx((0.5 + 0.25) / 4)
@@ -57,13 +58,91 @@ def test_steps_are_told_by_names_that_come_again() -> None:
     names = [("a", at) for at in (1, 3, 5, 7)] + [("b", at) for at in (1.5, 3.5, 5.5, 7.5)]
     twice = [("barrier", at / 2) for at in range(2, 16)]
     operations = [operation(name, at, at, at, at) for name, at in sorted([*names, *twice], key=lambda each: each[1])]
-    told = top.rates(rank(7, []), rank(8, operations))
+    told = rates(rank(7, []), rank(8, operations))
     assert told.steps == pytest.approx(0.5)
 
 
+def steps_of_rank(every: float, last: float, taken: int, number: int = 0, waits: float = 0.0) -> flight.Rank:
+    """Return a rank with an operation at the end of each step, for which it waited a part of the step."""
+    ends = [at * every for at in range(1, 200) if at * every <= last]
+    operations = [operation("grad", end - waits * every, end, end, end) for end in ends]
+    told = rank(taken, operations, ended=len(ends), sent=4 * len(ends))
+    told.rank, told.size, told.last = number, 4, len(ends)
+    return told
+
+
+def test_all_rates_fall_to_nothing_in_a_hang() -> None:
+    """In the same time: that of some steps, where that is longer than between two looks."""
+    fast = [steps_of_rank(0.05, 8, taken) for taken in (8, 9, 10)]
+    told = [rates(*looks) for looks in zip(fast, fast[1:])]
+    assert [(each.steps, each.operations, each.bytes) for each in told] == [(0, 0, 0), (0, 0, 0)]
+    slow = [rates(steps_of_rank(2, 8, taken - 1), steps_of_rank(2, 8, taken)) for taken in (8, 10, 12, 15, 17)]
+    assert slow[0].steps == slow[0].operations == 0.5
+    assert slow[0].bytes == 2
+    assert [each.operations for each in slow] == [0.5, 3 / 8, 2 / 8, 1 / 8, 0]
+    assert [each.steps for each in slow] == [each.operations for each in slow]
+
+
+def test_a_rank_that_is_gone_does_nothing() -> None:
+    gone = steps_of_rank(0.05, 8, 8)
+    gone.process = "gone"
+    told = rates(steps_of_rank(0.05, 7, 7), gone)
+    assert (told.steps, told.operations, told.bytes, told.waits) == (0, 0, 0, 0)
+    assert 'roda_steps_per_second{rank="0",host="a\\"b",pid="7"} 0' in metrics.prometheus([told]).splitlines()
+
+
+def test_a_straggler_of_a_slow_job_is_named() -> None:
+    def looks(waits: list[float]) -> list[rates]:
+        return [
+            rates(steps_of_rank(0.1, 9, 9, number, share), steps_of_rank(0.1, 10, 10, number, share))
+            for number, share in enumerate(waits)
+        ]
+
+    late = looks([0, 0.48, 0.48, 0.48])
+    assert diagnosis(late) == ["Ranks 1 to 3 wait 48% of the time for rank 0."]
+    assert diagnosis(late)[0] in top.table(late, {})
+    for even in ([0.3, 0.4, 0.4, 0.3], [0, 0.02, 0.02, 0.02], [0, 0, 0, 0.5]):
+        assert diagnosis(looks(even))[0].startswith("Nothing waits for another rank")
+
+
+def test_a_look_is_a_line_of_json() -> None:
+    told = json.loads(top.as_json([rates(steps_of_rank(2, 8, 7), steps_of_rank(2, 8, 8))], {"b": "it sleeps"}))
+    assert told["ranks"][0]["steps_per_second"] == 0.5
+    assert told["unknown"] == {"b": "it sleeps"}
+    assert told["diagnosis"]
+
+
+def test_keys_sort_and_quit() -> None:
+    keys = iter("sxsq")
+    shown: list[str] = []
+    terminal = argparse.Namespace(wait=lambda _: next(keys))
+    assert top._pause(terminal, 60, "rank", shown.append) == ""
+    assert shown == ["wait", "run"]
+    told = [rates(steps_of_rank(0.1, 9, 9, n, n / 10), steps_of_rank(0.1, 10, 10, n, n / 10)) for n in range(4)]
+    assert [each.rank.rank for each in top._sorted(told, "wait")] == [3, 2, 1, 0]
+    assert [each.rank.rank for each in top._sorted(reversed(told), "rank")] == [0, 1, 2, 3]
+
+
+def test_the_one_job_is_found_and_several_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = psutil.Process().pid
+    found: dict[int, list[flight.Rank]] = {}
+    monkeypatch.setattr(jobs, "jobs", lambda: found)
+    with pytest.raises(flight.NoRecordError, match="no job of yours runs here"):
+        jobs.find_job("roda-top")
+    first = rank(1, [])
+    first.pid = mine
+    found[mine] = [first]
+    assert jobs.find_job("roda-top") == mine
+    found[mine + 1] = [first]
+    with pytest.raises(
+        flight.NoRecordError, match=rf"2 jobs run here; say which, as roda-top PID:\n  {mine}: 1 rank, "
+    ):
+        jobs.find_job("roda-top")
+
+
 def test_metrics_are_prometheus_text() -> None:
-    told = [top.rates(rank(1, [], ended=3), rank(2, [operation("a", 1.5)], ended=5, sent=9))]
-    lines = top.prometheus(told).splitlines()
+    told = [rates(rank(1, [], ended=3), rank(2, [operation("a", 1.5)], ended=5, sent=9))]
+    lines = metrics.prometheus(told).splitlines()
     assert 'roda_operations_total{rank="0",host="a\\"b",pid="7"} 5' in lines
     assert 'roda_wait_ratio{rank="0",host="a\\"b",pid="7"} 0.5' in lines
     assert 'roda_up{rank="0",host="a\\"b",pid="7"} 1' in lines
@@ -98,15 +177,15 @@ def test_an_elastic_job_is_followed_into_its_next_generation() -> None:
 
 def test_what_another_host_tells_is_what_it_saw() -> None:
     old = [operation(f"old.{number}", number / 100, 9, 9, 9) for number in range(1, 200)]
-    told = [top.rates(rank(9, []), rank(14, [*old, operation("waits", 11), operation("runs", 10, 11, 11)], ended=199))]
-    line = top.line_of(told)
-    (read,) = top.rates_of(line)
+    told = [rates(rank(9, []), rank(14, [*old, operation("waits", 11), operation("runs", 10, 11, 11)], ended=199))]
+    line = line_of(told)
+    (read,) = rates_of(line)
     assert (read.operations, read.waits, read.oldest_wait) == (told[0].operations, told[0].waits, told[0].oldest_wait)
     assert diagnose([read.rank]) == diagnose([told[0].rank])
     assert [each.name for each in read.rank.operations] == ["old.1", "runs", "waits"], "not what has ended"
     for spoilt in ("{", "{}", line.replace('"waits": 0', '"wanes": 0'), line.replace('"roda_flight": 1', '"x": 1')):
         with pytest.raises(flight.NoRecordError):
-            top.rates_of(spoilt)
+            rates_of(spoilt)
 
 
 # As `agent <host> <command>`.
@@ -192,6 +271,12 @@ def test_a_job_is_watched_until_it_ends(
             told = f"roda-top: --prometheus-port {port}: can't listen there at 127.0.0.1: "
             assert told in (error := capsys.readouterr().err)
             assert reason in error
+    with pytest.MonkeyPatch.context() as patch:  # other jobs may run here
+        patch.setattr(jobs, "_own_processes", lambda: [each.pid for each in ranks])
+        assert top.main(["--once", "--json", "-i", "0.5"]) == 0
+    told = capsys.readouterr()
+    assert re.match(rf"roda-top: {job.pid}: 2 ranks, 2 here, for \d+ s: \S*python", told.err)
+    assert [each["state"] for each in json.loads(told.out)["ranks"]] == ["running", "running"]
     file = tmp_path / "roda.prom"
     command = [sys.executable, "-c", "from horovod.observe.top import main; raise SystemExit(main())"]
     arguments = ["-i", "0.5", "--prometheus-file", str(file), "--prometheus-port", "0", str(job.pid)]

@@ -10,27 +10,13 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Tab
 from conftest import Launch
-from horovod.observe import page, steps, trace
+from horovod.observe import page, trace
+from traces import Job
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "build" / "results"
-
-
-def report() -> steps.Report:
-    splits = [[{"pack": 1000.0 * step, steps.COMPUTE: 5000.0} for step in (1, 2, 3)] for _ in (0, 1)]
-    return steps.Report(
-        ranks=[0, 1],
-        hosts={0: "node0", 1: "node1"},
-        windows=[(0, 6000), (6000, 13000), (13000, 21000)],
-        steps={rank: [steps.RankStep(split, 0, 0, 0) for split in own] for rank, own in enumerate(splits)},
-        phases=["pack", steps.COMPUTE],
-        held_up={1: [0, 0, 0]},
-        launches=[],
-        sizes=[],
-        advice=["Rank 1 holds the others up."],
-    )
 
 
 @pytest.fixture
@@ -45,19 +31,66 @@ def keep_picture(tab: Tab, name: str) -> None:
         tab.screenshot(RESULTS / f"roda-trace{name}.png")
 
 
-def test_a_click_shows_one_step(tab: Tab, tmp_path: Path) -> None:
-    file = tmp_path / "page.html"
-    file.write_text(page.render(report()))
-    tab.open(file)
-    assert tab.texts("#advice") == ["Rank 1 holds the others up."]
-    assert tab.texts("#table td") == ["rank 0 node0", "2.000", "5.000", "rank 1 node1", "2.000", "5.000"]
+def look_as(tab: Tab, width: int, scheme: str) -> None:
+    tab._call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+    tab._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a job whose rank 2 is late in step 14."""
+    folder = tmp_path_factory.mktemp("planted")
+    file = folder / "page.html"
+    late = Job(late=lambda rank, step: 40 * rank + (9000 if rank == 2 and step == 13 else 0))
+    file.write_text(page.render(trace.analyse(late.write(folder))))
+    return file
+
+
+def test_a_click_shows_one_step(tab: Tab, planted: Path) -> None:
+    tab.open(planted)
+    assert tab.texts("#which") == ["Mean of the steps that were read."]
+    assert tab.texts("#steps button")[2].startswith("step 14: 17")
     tab.click("#steps button", 2)
-    assert tab.texts("#which") == ["Step 3 alone."]
-    assert tab.texts("#table td")[:3] == ["rank 0 node0", "3.000", "5.000"]
+    assert tab.texts("#which") == ["Step 14 alone."]
     keep_picture(tab, "")
     tab.click("#steps button", 2)
-    assert tab.texts("#which") == ["Mean of all steps."]
+    assert tab.texts("#which") == ["Mean of the steps that were read."]
     assert tab.said == []
+
+
+def test_a_step_zooms_and_pans(tab: Tab, planted: Path) -> None:
+    tab.open(planted)
+    tab.click("#steps button", 2)
+    whole = tab.evaluate("view")
+    tab.click("#in")
+    near = tab.evaluate("view")
+    assert near[1] - near[0] == pytest.approx((whole[1] - whole[0]) / 2)
+    tab.evaluate("by('lanes').onkeydown(new KeyboardEvent('keydown', {key: 'ArrowRight'}))")
+    moved = tab.evaluate("view")
+    assert moved[0] > near[0]
+    assert moved[1] - moved[0] == pytest.approx(near[1] - near[0])
+    tab.evaluate("by('lanes').onkeydown(new KeyboardEvent('keydown', {key: '0'}))")
+    assert tab.evaluate("view") == whole
+    tab.evaluate("tellUnder({offsetX: 200, offsetY: 20})")
+    assert tab.texts("#under")[0].startswith("rank 0 node0, ")
+    assert "wait for other ranks" in tab.texts("#under")[0]
+
+
+def test_the_map_tells_what_is_pointed_at(tab: Tab, planted: Path) -> None:
+    tab.open(planted)
+    for key in ("ArrowDown", "ArrowDown", *("ArrowRight",) * 13):
+        tab.evaluate(f"by('heat').onkeydown(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+    assert tab.texts("#point") == ["rank 2, step 14: the others wait for it alone for 15 ms"]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark"), (2400, "light")])
+def test_the_page_fits_screens(tab: Tab, planted: Path, width: int, scheme: str) -> None:
+    look_as(tab, width, scheme)
+    tab.open(planted)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    shade = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (shade == "rgb(255, 255, 255)") == (scheme == "light")
+    keep_picture(tab, f"-{width}-{scheme}")
 
 
 def look_at_the_report(tab: Tab, traces: list[Path], name: str) -> tuple[str, int]:
@@ -66,13 +99,14 @@ def look_at_the_report(tab: Tab, traces: list[Path], name: str) -> tuple[str, in
     assert trace.main([*map(str, traces), "-o", str(file)]) == 0
     tab.open(file)
     assert len(tab.texts("#ranks > *")) == 2
-    before = tab.texts("#table td")
+    before = tab.texts("#table")
+    tab.click("details summary")
     tab.click("#steps button", 1)
-    assert tab.texts("#which") == ["Step 2 alone."]
-    assert tab.texts("#table td") != before
+    assert tab.texts("#which")[0].endswith(" alone.")
+    assert tab.texts("#table") != before
     keep_picture(tab, f"-{name}")
     assert tab.said == []
-    return tab.texts("#advice li")[0], len(tab.texts("#steps button"))
+    return tab.texts("#advice li")[0], tab.evaluate("data.steps")
 
 
 def test_the_report_of_a_job_with_a_straggler(tab: Tab, straggler: list[Path]) -> None:

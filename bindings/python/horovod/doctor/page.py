@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -14,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import horovod
+from horovod.command_line import Parser, tool
 from horovod.doctor import machine, selftest, software
 from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding
 from horovod.version import add_version
@@ -27,9 +27,15 @@ _ABOUT_BANDWIDTH = (
 )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="roda-info --doctor",
+        usage="roda-info --doctor [OPTION]... [NAME]...",
+        examples=[
+            ("roda-info --doctor", "all that is usable here, and what is not"),
+            ("roda-info --doctor torch nccl", "with status 1 when one of them is not"),
+            ("roda-info --doctor --no-self-test --json", "without starting ranks, for programs"),
+        ],
         description="Say what of Roda is usable on this machine, what is not, and the line that would make it usable.",
         epilog="Status: 0 when all that was asked for is usable, 1 when some of it is not, 2 for wrong usage.",
     )
@@ -117,6 +123,7 @@ def _print_json(findings: Sequence[Finding], asked: Sequence[str], missing: Sequ
     print(json.dumps({**versions, **found}, indent=2))
 
 
+@tool
 def main(arguments: Sequence[str] | None = None) -> int:
     """See :func:`horovod.doctor.main`."""
     parser = _parser()

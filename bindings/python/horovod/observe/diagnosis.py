@@ -153,8 +153,8 @@ def in_brief(rank: Rank) -> Rank:
     return dataclasses.replace(rank, operations=told)
 
 
-def diagnose(ranks: Sequence[Rank]) -> list[str]:
-    """Return sentences: the first says what is wrong, or that nothing is."""
+def diagnose(ranks: Sequence[Rank], at_work: str = "") -> list[str]:
+    """Return sentences: the first says what is wrong, or, of a job at work, that nothing is, or what is said of it."""
     told = []
     cause = next((rank.cause for rank in ranks if rank.cause), "")
     if cause:
@@ -179,7 +179,7 @@ def diagnose(ranks: Sequence[Rank]) -> list[str]:
             ended = max((each.ended for rank in ranks for each in rank.operations), default=0)
             since = min(rank.seconds_since(ended) for rank in ranks)
             told.append(
-                f"Nothing waits for another rank; the last operation ended {since:.1f} s ago."
+                at_work or f"Nothing waits for another rank; the last operation ended {since:.1f} s ago."
                 if ended
                 else "No operation has ended yet, and none waits."
             )

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from horovod.command_line import Parser, tool
 from horovod.common import model
 from horovod.common.model import of
 from horovod.observe import flight
 from horovod.observe.diagnosis import describe, diagnose
+from horovod.observe.jobs import find_job
 from horovod.observe.others import Others, add_others
 from horovod.version import add_version
 
@@ -68,14 +70,22 @@ def _print_rank(rank: flight.Rank) -> None:
         print(f"      at {rank.where}")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="roda-doctor",
+        usage="roda-doctor [OPTION]... [PID | DUMP]...",
+        examples=[
+            ("roda-doctor", "the job that runs on this machine"),
+            ("roda-doctor 4711", "that of a process: a rank, or its launcher"),
+            ("roda-doctor dumps/", "one that died, from what it left in RODA_FLIGHT_FOLDER"),
+        ],
         description="Say what a job does, or died of: which rank diverged first, and what the others wait for. "
         "The processes need not answer. (For what works on this machine: roda-info --doctor.)",
     )
     parser.add_argument(
-        "job", nargs="*", help="process id of a rank or of the launcher; dumps, or folders with them (of all hosts)"
+        "job",
+        nargs="*",
+        help="process id of a rank or of the launcher, by default of the one job here; dumps, or folders with them",
     )
     add_others(parser)
     add_version(parser)
@@ -104,6 +114,7 @@ def _read(options: argparse.Namespace, job: str) -> list[flight.Rank]:
         return [*ranks, *(rank for answer in others.answers() for rank in answer)]
 
 
+@tool
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print it.
 
@@ -117,14 +128,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0; 1 when there is nothing to read.
     """
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if not options.job and not options.marked:
-        parser.error("say which job: a process id, or dumps")
+    options = _parser().parse_args(arguments)
     try:
-        read = [rank for job in options.job for rank in _read(options, job)]
         if options.marked:
             read = _look(flight.open_marked(options.marked))
+        else:
+            jobs = options.job or [str(find_job("roda-doctor"))]
+            read = [rank for job in jobs for rank in _read(options, job)]
         ranks = sorted({rank.rank: rank for rank in read}.values(), key=lambda rank: rank.rank)
         if options.dump:
             flight.write_dump(ranks, options.dump)

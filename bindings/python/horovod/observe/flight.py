@@ -277,7 +277,7 @@ def _family(pid: int) -> list[int]:
         raise NoRecordError(f"there is no process {pid}") from error
 
 
-def _open(pids: Iterable[int]) -> LiveJob | None:
+def _segments_of(pids: Iterable[int]) -> Iterable[Path]:
     found: dict[tuple[int, int], Path] = {}  # the ranks of a host hold the same one
     for pid in pids:
         try:
@@ -288,8 +288,23 @@ def _open(pids: Iterable[int]) -> LiveJob | None:
             raise NoRecordError(f"process {pid} may be looked at by its owner and by root alone") from error
         except OSError:  # ended meanwhile
             continue
-    hosts = [host for host in map(_LiveHost, found.values()) if host.read()]
+    return found.values()
+
+
+def _open(pids: Iterable[int]) -> LiveJob | None:
+    hosts = [host for host in map(_LiveHost, _segments_of(pids)) if host.read()]
     return LiveJob(hosts) if hosts else None
+
+
+def ranks_by_memory(pids: Iterable[int]) -> Iterator[list[Rank]]:
+    """Yield the ranks of each memory that some of the processes share, where there are any."""
+    for segment in _segments_of(pids):
+        try:
+            ranks = _LiveHost(segment).read()
+        except (NoRecordError, OSError):
+            continue
+        if ranks:
+            yield ranks
 
 
 def open_job(pid: int) -> LiveJob:

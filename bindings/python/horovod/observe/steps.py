@@ -6,15 +6,15 @@ import math
 import statistics
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from horovod.observe.diagnosis import bytes_in_words
-from horovod.observe.timeline import PACKS, UNPACKS, NoTimelineError, RankTimeline, Use
+from horovod.observe.timeline import PACKS, UNPACKS, About, Key, NoTimelineError, RankTimeline, Use
 
 Interval = tuple[float, float]
 
-COMPUTE = "nothing under way"
+COMPUTE = "own work"
 WAIT = "wait for other ranks"
 NEGOTIATE = "negotiate"
 QUEUE = "queue"
@@ -81,11 +81,16 @@ class Launch:
 class BySize:
     """Launches of about one size, with their gigabytes a second."""
 
-    size: str
+    bytes: int  # at least, and below twice as many
     launches: int
     median: float
     best: float
     measured: float | None  # by roda-perf, of the nearest size
+
+    @property
+    def size(self) -> str:
+        """The bytes, in words."""
+        return f"{bytes_in_words(self.bytes)} to {bytes_in_words(2 * self.bytes)}"
 
 
 @dataclass
@@ -96,47 +101,121 @@ class RankStep:
     work: float  # from the end of the last operation of the step before to the last submission, nothing else running
     running: float  # data move
     overlapped: float  # of that: before the last tensor was submitted
+    submitting: float  # from the first submission to the last
+
+
+@dataclass
+class Bar:
+    """What a rank does for a while in a step that is drawn. Times in microseconds of its file."""
+
+    begin: float
+    end: float
+    what: str  # a phase, or the launch
+
+
+@dataclass
+class RankSteps:
+    """What one rank did in the steps that were read."""
+
+    about: About
+    windows: dict[int, Interval]  # by the step's number, from 0; the rank's own, from submission to submission
+    steps: dict[int, RankStep]
+    agreed: dict[Key, float]  # when this rank knew that all have submitted the launch's tensors, in its file's time
+    phases: dict[int, list[Bar]]  # of the steps that are drawn
+    launches: dict[int, list[Bar]]
+
+    @property
+    def epoch(self) -> float:
+        """When the file's time is 0, by the host's clock, in microseconds."""
+        return self.about.start_time_since_epoch_in_micros or 0.0
+
+    def mean(self, value: Callable[[RankStep], float]) -> float:
+        """Return the mean of something over the steps."""
+        return statistics.fmean(map(value, self.steps.values()))
+
+    def share(self, value: Callable[[RankStep], float]) -> float:
+        """Return the share of the steps' time that something takes."""
+        return sum(map(value, self.steps.values())) / max(length(self.windows.values()), 1e-3)
+
+
+@dataclass
+class Steps:
+    """The job's steps: from one submission of a tensor that comes in every step to its next one."""
+
+    numbers: dict[Key, int]  # by the tensor's launch, in which ranks agree
+    name: str
+    lengths: list[float]  # microseconds, on the first rank; of all steps, of those too that were not read
+    drawn: list[int] = field(default_factory=list)
+    chosen: set[int] | None = None  # those that are read; None: all
 
 
 @dataclass
 class Report:
     """All that the page says."""
 
-    ranks: list[int]
-    hosts: dict[int, str]
-    windows: list[Interval]
-    steps: dict[int, list[RankStep]]
+    steps: Steps
+    ranks: dict[int, RankSteps]  # the first one's file tells who came late, and of launches
     phases: list[str]
-    held_up: dict[int, list[float]]  # by rank and step: microseconds for which the others waited for it alone
+    held_up: dict[int, dict[int, float]]  # by rank and step: microseconds for which the others waited for it alone
     launches: list[Launch]
     sizes: list[BySize]
+    offsets: dict[int, float]  # by rank: microseconds to add to its file's time for the first one's
+    clocks_apart: float  # of hosts, at most, in microseconds
     advice: list[str] = field(default_factory=list)
 
-    def mean(self, rank: int, phase: str) -> float:
-        """Return the mean over the steps, in microseconds."""
-        return statistics.fmean(step.split.get(phase, 0.0) for step in self.steps[rank])
+    @property
+    def first(self) -> RankSteps:
+        """The first rank."""
+        return next(iter(self.ranks.values()))
+
+    @property
+    def read(self) -> list[int]:
+        """The steps that were read of the first rank."""
+        return list(self.first.steps)
 
     def held_up_share(self, rank: int) -> float:
         """Return the share of all steps' time for which the others waited for a rank alone."""
-        return sum(self.held_up[rank]) / max(sum(end - begin for begin, end in self.windows), 1e-3)
+        return sum(self.held_up[rank].values()) / max(length(self.first.windows.values()), 1e-3)
 
     @property
     def step_time(self) -> float:
         """The median, in microseconds."""
-        return statistics.median(end - begin for begin, end in self.windows)
+        return statistics.median(self.steps.lengths)
 
 
-def step_windows(timeline: RankTimeline) -> list[Interval]:
-    """Return the steps: from one submission of a tensor that comes in every step to its next one.
-
-    It is the first of those that come most often. The last step ends with the last operation.
-    """
+def choose_anchor(timeline: RankTimeline) -> str:
+    """Return the name of the tensor that tells steps apart: the first of those that come most often."""
     counts = Counter(use.name for use in timeline.uses)
     most = max(counts.values())
-    anchor = next(use.name for use in timeline.uses if counts[use.name] == most)
-    begins = [timeline.own(use) for use in timeline.uses if use.name == anchor]
+    return next(use.name for use in timeline.uses if counts[use.name] == most)
+
+
+def steps_of(timeline: RankTimeline) -> Steps:
+    """Return the steps of a timeline that was read whole. The last one ends with the last operation."""
+    name = choose_anchor(timeline)
+    uses = [use for use in timeline.uses if use.name == name]
+    numbers = {use.key if use.args.launch is not None else (0, -n): n for n, use in enumerate(uses)}
+    begins = [timeline.own(use) for use in uses]
     ends = [*begins[1:], max(use.ended for use in timeline.uses)]
-    return [window for window in zip(begins, ends) if window[1] > window[0]]
+    return Steps(numbers, name, [end - begin for begin, end in zip(begins, ends)])
+
+
+def step_windows(timeline: RankTimeline, steps: Steps) -> dict[int, Interval]:
+    """Return the steps as this rank went through them, by their numbers; those that the timeline has whole."""
+    found: list[tuple[int, float]] = []
+    for use in timeline.uses:
+        if use.args.launch is not None:
+            number = steps.numbers.get(use.key)
+        else:
+            number = len(found) if use.name == steps.name else None
+        if number is not None:
+            found.append((number, timeline.own(use)))
+    windows = {number: (begin, end) for (number, begin), (after, end) in zip(found, found[1:]) if after == number + 1}
+    if steps.chosen is not None:
+        windows = {number: window for number, window in windows.items() if number in steps.chosen}
+    elif found and found[-1][0] == len(steps.lengths) - 1:
+        windows[found[-1][0]] = (found[-1][1], max(use.ended for use in timeline.uses))
+    return {number: window for number, window in windows.items() if window[1] > window[0]}
 
 
 def _phases_of(timeline: RankTimeline, use: Use) -> Iterable[tuple[str, Interval]]:
@@ -156,46 +235,107 @@ def _phases_of(timeline: RankTimeline, use: Use) -> Iterable[tuple[str, Interval
             yield use.activity.replace("_", " ").lower(), rest
 
 
-def _split(of_rank: dict[str, list[Interval]], order: Sequence[str], window: Interval) -> dict[str, float]:
-    split, taken = {}, []
+def _split(
+    of_rank: Mapping[str, Sequence[Interval]], order: Sequence[str], window: Interval
+) -> dict[str, list[Interval]]:
+    """Return when the furthest tensor is at what, of the phases in order."""
+    split: dict[str, list[Interval]] = {}
+    taken: list[Interval] = []
     for phase in order:
         own = within(of_rank.get(phase, ()), window)
-        split[phase] = length(_minus(own, taken))
-        taken = union([*taken, *own])
-    split[COMPUTE] = window[1] - window[0] - length(taken)
+        if own:
+            split[phase] = _minus(own, taken)
+            taken = union([*taken, *own])
+    split[COMPUTE] = _minus([window], taken)
     return split
 
 
-def _rank_steps(timeline: RankTimeline, windows: Sequence[Interval], order: list[str]) -> list[RankStep]:
-    of_rank: dict[str, list[Interval]] = defaultdict(list)
+def _name_of(use: Use) -> str:
+    others = f" and {use.args.tensors - 1} more" if use.args.tensors > 1 else ""
+    return f"{use.name}{others}: {bytes_in_words(use.args.bytes or 0)}, {use.args.plan or use.activity.lower()}"
+
+
+def of_rank(timeline: RankTimeline, steps: Steps, order: list[str]) -> RankSteps:
+    """Return what one rank did in its steps.
+
+    Parameters
+    ----------
+    timeline : RankTimeline
+        All of it, or the parts that have the steps.
+    steps : Steps
+        The job's.
+    order : list of str
+        The phases of ranks before, for which others give way; those of this rank are put before them.
+    """
+    windows = step_windows(timeline, steps)
+    if not windows:
+        raise NoTimelineError(
+            f"the timeline of rank {timeline.rank} has no step: all that it tells took no time, or is of another job"
+        )
+    gathered: dict[str, list[Interval]] = defaultdict(list)
     for use in timeline.uses:
         for phase, interval in _phases_of(timeline, use):
-            of_rank[phase].append(interval)
-    of_rank = {phase: union(intervals) for phase, intervals in of_rank.items()}
-    order[:0] = [phase for phase in of_rank if phase not in order and phase not in _FURTHEST]
+            gathered[phase].append(interval)
+    phases = {phase: union(intervals) for phase, intervals in gathered.items()}
+    order[:0] = [phase for phase in phases if phase not in order and phase not in _FURTHEST]
     running = union((use.started, use.ended) for use in timeline.uses)
     submitted = sorted(timeline.own(use) for use in timeline.uses)
-    steps = []
-    for window in windows:
-        split = _split(of_rank, [*order, *_FURTHEST], window)
-        last = submitted[max(bisect_right(submitted, window[1] - 1e-6) - 1, 0)]
+    told = RankSteps(timeline.about, windows, {}, {}, {}, {})
+    for number, window in windows.items():
+        split = _split(phases, [*order, *_FURTHEST], window)
+        last = submitted[bisect_left(submitted, window[1]) - 1]
         moved = within(running, window)
-        steps.append(RankStep(split, split[COMPUTE], length(moved), length(within(moved, (window[0], last)))))
-    return steps
+        times = {phase: length(own) for phase, own in split.items()}
+        told.steps[number] = RankStep(
+            times, times[COMPUTE], length(moved), length(within(moved, (window[0], last))), last - window[0]
+        )
+        if number in steps.drawn:
+            bars = (Bar(*interval, phase) for phase, own in split.items() if phase != COMPUTE for interval in own)
+            told.phases[number] = sorted(bars, key=lambda bar: bar.begin)
+            told.launches[number] = []
+    for use in timeline.uses:
+        if use.args.launch is not None:
+            told.agreed[use.key] = use.agreed
+        if use.args.launch is None or use.args.bytes is not None:
+            for number, own in told.launches.items():
+                if windows[number][0] <= timeline.own(use) < windows[number][1]:
+                    own.append(Bar(use.started, use.ended, _name_of(use)))
+    return told
 
 
-def _held_up(timelines: Sequence[RankTimeline], windows: Sequence[Interval]) -> dict[int, list[float]]:
+def held_up(first: RankTimeline, windows: Mapping[int, Interval]) -> dict[int, dict[int, float]]:
     """Return by rank and step how long every rank but it had submitted a tensor.
 
-    Each rank's file tells when it heard of all ranks. The first one's is as good as any.
+    Each rank's file tells when it heard of all ranks. One is as good as any.
     """
     waits: dict[int, list[Interval]] = defaultdict(list)
-    for use in timelines[0].uses:
+    for use in first.uses:
         arrivals = sorted((at, rank) for rank, at in use.announced.items())
         if len(arrivals) > 1:
             waits[arrivals[-1][1]].append((arrivals[-2][0], arrivals[-1][0]))
     merged = {rank: union(own) for rank, own in waits.items()}
-    return {rank: [length(within(own, window)) for window in windows] for rank, own in merged.items()}
+    return {
+        rank: {number: length(within(own, window)) for number, window in windows.items()}
+        for rank, own in merged.items()
+    }
+
+
+def align(ranks: Iterable[RankSteps]) -> tuple[dict[int, float], float]:
+    """Return what to add to the times of each rank's file to have those of the first one, and how far clocks are apart.
+
+    In microseconds. A tensor is agreed on at the same moment everywhere, but for the way of the message. Ranks of one
+    host have one clock: it is told when their files begin.
+    """
+    first, *others = ranks
+    offsets, of_host = {first.about.rank: 0.0}, {first.about.host: 0.0}
+    for rank in others:
+        begins = rank.epoch - first.epoch
+        if rank.about.host not in of_host:
+            both = first.agreed.keys() & rank.agreed.keys()
+            apart = [first.agreed[key] - rank.agreed[key] - begins for key in both]
+            of_host[rank.about.host] = statistics.median(apart) if apart else 0.0
+        offsets[rank.about.rank] = begins + of_host[rank.about.host]
+    return offsets, max(map(abs, of_host.values()))
 
 
 def _launches(timeline: RankTimeline) -> list[Launch]:
@@ -215,97 +355,37 @@ def _sizes(launches: Sequence[Launch], measured: Mapping[int, float]) -> list[By
     for power, own in sorted(by_size.items()):
         nearest = min(measured, key=lambda size, middle=power + 0.5: abs(math.log2(size) - middle), default=None)
         known = measured[nearest] if nearest and abs(math.log2(nearest) - power - 0.5) <= 2 else None
-        size = f"{bytes_in_words(1 << power)} to {bytes_in_words(2 << power)}"
-        told.append(BySize(size, len(own), statistics.median(own), max(own), known))
+        told.append(BySize(1 << power, len(own), statistics.median(own), max(own), known))
     return told
 
 
-def _why(report: Report, rank: int) -> str:
-    """Return what a straggler does while the others wait."""
-    others = [other for other in report.ranks if other != rank]
-    if rank not in report.steps or not others:
-        return "there is no file of it that says why"
-    own = statistics.fmean(step.work for step in report.steps[rank])
-    rest = statistics.fmean(step.work for other in others for step in report.steps[other])
-    if own > rest * 1.1:
-        return (
-            f"in a step it spends {own / 1e3:.1f} ms (mean) with no operation under way, the others "
-            f"{rest / 1e3:.1f} ms: its own work takes longer (input, computation, a slower or shared device)"
-        )
-    return "its own work takes no longer: it submits in another order, or hears of the others late"
-
-
-def _advice(report: Report) -> list[str]:
-    told = []
-    worst = max(report.held_up, key=report.held_up_share, default=None)
-    if worst is not None and report.held_up_share(worst) > 0.1:
-        by_step = report.held_up[worst]
-        peak = by_step.index(max(by_step))
-        once = f", most of it in step {peak + 1}" if by_step[peak] > sum(by_step) / 2 and len(by_step) > 1 else ""
-        told.append(
-            f"Rank {worst} holds the others up: for {report.held_up_share(worst):.0%} of the time they wait for it "
-            f"alone{once}; {_why(report, worst)}."
-        )
-    first = report.ranks[0]
-    steps = report.steps[first]
-    running = sum(step.running for step in steps)
-    share = running / max(sum(end - begin for begin, end in report.windows), 1e-3)
-    overlapped = sum(step.overlapped for step in steps) / max(running, 1e-3)
-    if share > 0.2 and overlapped < 0.5:
-        told.append(
-            f"Data move for {share:.0%} of the time, {1 - overlapped:.0%} of it after the step's last tensor was "
-            "submitted: submit tensors as soon as they are there (a DistributedOptimizer does), in groups that are not "
-            "too large, or send fewer bytes (compression=hvd.Compression.bf16)."
-        )
-    small = [launch for launch in report.launches if 0 < launch.bytes < 64 << 10]
-    per_step = len(small) / len(report.windows)
-    if per_step >= 20:
-        told.append(
-            f"{per_step:.0f} launches a step are smaller than 64 KiB: put tensors in groups (groups=, "
-            "grouped_allreduce) or let ready ones wait a moment for others (HOROVOD_CYCLE_TIME=1)."
-        )
-    copies = sum(step.split.get(PACK, 0.0) + step.split.get(UNPACK, 0.0) for step in steps)
-    if copies > 0.3 * max(running, 1e-3):
-        told.append(
-            f"Packing and unpacking take {copies / running:.0%} of the time in which data move: a smaller "
-            "HOROVOD_FUSION_THRESHOLD leaves large tensors where they are."
-        )
-    slow = [each for each in report.sizes if each.measured is not None and each.median < each.measured / 2]
-    if slow:
-        told.append(
-            f"Launches of {slow[-1].size} move {slow[-1].median:.3g} GB/s, where roda-perf measured "
-            f"{slow[-1].measured:.3g}: something else takes the ranks' cores or the network meanwhile."
-        )
-    if not told:
-        told.append("No rank holds the others up, and communication costs little: there is nothing to gain here.")
-    return told
-
-
-def analyse(timelines: Sequence[RankTimeline], measured: Mapping[int, float] | None = None) -> Report:
-    """Return the report of timelines that go by one clock.
+def report(
+    steps: Steps, ranks: Sequence[RankSteps], first: RankTimeline, order: Sequence[str], measured: Mapping[int, float]
+) -> Report:
+    """Return what is known, without advice.
 
     Parameters
     ----------
-    timelines : sequence of RankTimeline
-        Of one rank at least.
-    measured : mapping, optional
+    steps : Steps
+        The job's.
+    ranks : sequence of RankSteps
+        The first one is that of `first`.
+    first : RankTimeline
+        What ranks' arrivals and launches are told from.
+    order : sequence of str
+        All phases of the ranks but those that every job has.
+    measured : mapping
         What the machine can do: gigabytes a second by bytes.
     """
-    windows = step_windows(timelines[0])
-    if not windows:
-        raise NoTimelineError(f"the timeline of rank {timelines[0].rank} has no step: all that it tells took no time")
-    order: list[str] = []
-    steps = {timeline.rank: _rank_steps(timeline, windows, order) for timeline in timelines}
-    launches = _launches(timelines[0])
-    report = Report(
-        ranks=[timeline.rank for timeline in timelines],
-        hosts={timeline.rank: timeline.host for timeline in timelines},
-        windows=windows,
+    launches = _launches(first)
+    offsets, apart = align(ranks)
+    return Report(
         steps=steps,
+        ranks={rank.about.rank: rank for rank in ranks},
         phases=[*sorted(order), PACK, UNPACK, QUEUE, NEGOTIATE, WAIT, COMPUTE],
-        held_up=_held_up(timelines, windows),
+        held_up=held_up(first, ranks[0].windows),
         launches=launches,
-        sizes=_sizes(launches, measured or {}),
+        sizes=_sizes(launches, measured),
+        offsets=offsets,
+        clocks_apart=apart,
     )
-    report.advice = _advice(report)
-    return report

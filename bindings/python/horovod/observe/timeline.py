@@ -1,19 +1,20 @@
-"""Timeline files of a job's ranks, read and brought to one clock."""
+"""Timeline files of a job's ranks: their operations, read whole or from some parts of the file."""
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Optional
 
-from horovod.common.model import Fault, listed, modelled, number, of, parse, read_text, shown, text, whole
+from horovod.common.model import Fault, anything, listed, modelled, number, of, parse, read_text, shown, text, whole
 
 PACKS = "MEMCPY_IN_FUSION_BUFFER"
 UNPACKS = "MEMCPY_OUT_FUSION_BUFFER"
 SLICE = "SLICE"  # of a plan that has one stage, of which the activity tells as a whole
+
+Key = tuple[int, Optional[int]]  # what is equal on all ranks of a launch: its process set, and its number there
 
 
 class NoTimelineError(Exception):
@@ -21,7 +22,11 @@ class NoTimelineError(Exception):
 
 
 _TIME = number()
-_MOST_BYTES = 1 << 29  # of a file
+_FAR = 1 << 59  # microseconds
+_MOST_BYTES = 1 << 29  # of a file that is not one event a line, as the engine's is
+_CHUNK = 1 << 21  # bytes of lines that are parsed at once
+_SHORT_LINE = 1 << 12  # one that has no number too long to be read
+_HEAD = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class About:
     start_time_since_epoch_in_micros: float | None = of(_TIME, default=None)
     rank: int = of(whole(0, 2**31 - 1), default=0)
     host: str = of(text(255), default="")
+    cores: int = of(whole(), default=0)  # of the host, for its ranks; 0 where the file does not tell
     launch: int | None = of(whole(), default=None)
     set: int = of(whole(0, 2**31 - 1), default=0)
     plan: str = of(text(), default="")
@@ -40,6 +46,7 @@ class About:
 
 
 _NOTHING = About()
+_ABOUT = modelled(About)
 
 
 @dataclass
@@ -54,40 +61,39 @@ class Part:
 
 @dataclass
 class Use:
-    """One tensor on its way, on one rank. Times in microseconds; nan where the file does not tell."""
+    """One tensor on its way, on one rank. Times in microseconds of the file; nan where the file does not tell."""
 
     name: str
+    row: int = 0  # in the file
     announced: dict[int, float] = field(default_factory=dict)  # by rank: when this rank knew of it
-    agreed: float = float("nan")
-    started: float = float("nan")
-    ended: float = float("nan")
+    agreed: float = math.nan
+    started: float = math.nan
+    ended: float = math.nan
     activity: str = ""
     args: About = _NOTHING
     parts: list[Part] = field(default_factory=list)
 
-    def times(self) -> Iterable[float]:
-        """Return all of them but those of the parts."""
-        return (*self.announced.values(), self.agreed, self.started, self.ended)
+    @property
+    def key(self) -> Key:
+        """What is equal on all ranks; without a number in a file that does not tell of launches."""
+        return self.args.set, self.args.launch
 
     def is_whole(self) -> bool:
         """Tell whether the file has all of it, not from its middle on."""
-        return all(math.isfinite(at) for at in (self.agreed, self.started, self.ended))
-
-    def shift(self, offset: float) -> None:
-        """Go by another clock."""
-        self.announced = {rank: at + offset for rank, at in self.announced.items()}
-        self.agreed, self.started, self.ended = self.agreed + offset, self.started + offset, self.ended + offset
-        for part in self.parts:
-            part.begin, part.end = part.begin + offset, part.end + offset
+        return math.isfinite(self.agreed + self.started + self.ended)
 
 
 @dataclass
 class RankTimeline:
     """What one rank's file says, in the order in which tensors were announced."""
 
-    rank: int
-    host: str
+    about: About
     uses: list[Use]
+
+    @property
+    def rank(self) -> int:
+        """The rank that wrote it."""
+        return self.about.rank
 
     def own(self, use: Use) -> float:
         """Return when this rank submitted the tensor; of a file without ranks' marks, when it was agreed on."""
@@ -101,115 +107,188 @@ class _Event:
     ph: str = of(text(8))
     pid: int | None = of(whole(), default=None)
     name: str = of(text(), default="")
-    args: About = of(modelled(About), default=_NOTHING)
+    args: About = of(_ABOUT, default=_NOTHING)
     ts: float = of(_TIME, default=0.0)
     dur: float = of(number(0), default=0.0)
     tid: int | None = of(whole(0, 1 << 20), default=None)
 
 
-_EVENTS = listed(modelled(_Event), 1 << 28)
+_EVENT = modelled(_Event)
+_EVENTS = listed(anything(), 1 << 28)
 
 
-def _uses_of(events: list[_Event]) -> Iterable[Use]:
-    names = {
-        event.pid: event.args.name
-        for event in events
-        if event.name == "process_name" and event.pid is not None and event.args.name is not None
-    }
-    of_tensor: dict[int, list[tuple[int, _Event]]] = defaultdict(list)
-    for index, event in enumerate(events):
-        if event.pid in names and event.ph in ("B", "E", "X"):
-            of_tensor[event.pid].append((index, event))
-    for pid, own in of_tensor.items():
-        yield from _uses_of_tensor(names[pid], own)
+def _fields(event: Any, index: int) -> tuple[str, int | None, float, str, int | None, float]:
+    """Return kind, process, time, name, row and length. The model checks what is not as the engine writes it."""
+    if type(event) is dict:
+        get = event.get
+        kind, pid, at, what, row, length = get("ph"), get("pid"), get("ts"), get("name", ""), get("tid"), get("dur", 0)
+        if (
+            (kind == "X" or kind == "B" or kind == "E")
+            and type(pid) is type(at) is type(length) is int
+            and pid >= 0 <= length < _FAR
+            and -_FAR < at < _FAR
+            and type(what) is str
+            and len(what) < 64
+            and what.isprintable()
+            and (row is None or (type(row) is int and 0 <= row < 1 << 20))
+        ):
+            return kind, pid, at, what, row, length
+    try:
+        told: _Event = _EVENT.take(event)
+    except Fault as fault:
+        raise fault.below(f"[{index}]") from None
+    return told.ph, told.pid, told.ts, told.name, told.tid, told.dur
 
 
-def _uses_of_tensor(name: str, events: Iterable[tuple[int, _Event]]) -> Iterable[Use]:
-    # Other ranks may announce it again before it has ended here.
-    announced, running, depth = Use(name), Use(name), 0
-    for index, event in events:
-        kind, at, what = event.ph, event.ts, event.name
-        if kind == "X" and what == SLICE:
-            continue
-        if kind == "X" and event.tid is not None:
-            running.parts.append(Part(what, event.tid, at, at + event.dur))
-        elif kind == "X":
-            if not (what.isascii() and what.isdigit() and len(what) < 10):
-                raise Fault(f"is {shown(what)}", "the number of a rank").below(f"[{index}].name")
-            announced.announced.setdefault(int(what), at)
-        elif what.startswith("NEGOTIATE_"):
-            if kind == "B":
-                announced = Use(name)
-            announced.agreed = at
-        elif kind == "B":
-            depth += 1
-            if depth == 1:
-                running, announced = announced, Use(name)
-            elif what != "QUEUE":
-                running.started, running.activity, running.args = at, what, event.args
-        elif depth:  # else it began before the file
-            depth -= 1
-            if depth == 0:
-                running.ended = at
-                if running.is_whole():
-                    yield running
+class _Row:
+    """What is known of a tensor so far. Other ranks may announce it again before it has ended here."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name, self.number = name, number
+        self.announced, self.running, self.depth = Use(name, number), Use(name, number), 0
+
+
+class _Reader:
+    """Makes operations of events."""
+
+    def __init__(self, is_part: bool) -> None:
+        self._is_part = is_part  # of a file: names stand at its beginning
+        self._rows: dict[int | None, _Row] = {}
+        self._count = 0
+
+    def take(self, events: list[Any]) -> Iterator[Use]:
+        """Yield the operations that end with these events."""
+        rows = self._rows
+        for index, event in enumerate(events, self._count):
+            kind, pid, at, what, number, length = _fields(event, index)
+            row = rows.get(pid)
+            if kind == "M":
+                name = _EVENT.take(event).args.name
+                if what == "process_name" and name is not None and pid is not None:
+                    rows[pid] = _Row(name, pid)
+            elif row is None:
+                if self._is_part and pid:
+                    rows[pid] = _Row(f"#{pid}", pid)
+            elif kind == "X":
+                if number is not None:
+                    if what != SLICE:
+                        row.running.parts.append(Part(what, number, at, at + length))
+                elif what.isascii() and what.isdigit() and len(what) < 10:
+                    row.announced.announced.setdefault(int(what), at)
+                elif what != SLICE:
+                    raise Fault(f"is {shown(what)}", "the number of a rank").below(f"[{index}].name")
+            elif what.startswith("NEGOTIATE_"):
+                if kind == "B":
+                    row.announced = Use(row.name, row.number)
+                row.announced.agreed = at
+            elif kind == "B":
+                row.depth += 1
+                if row.depth == 1:
+                    row.running, row.announced = row.announced, Use(row.name, row.number)
+                elif what != "QUEUE":
+                    row.running.started, row.running.activity = at, what
+                    row.running.args = _about(event, index)
+            elif kind == "E" and row.depth:  # else it began before the file
+                row.depth -= 1
+                if row.depth == 0:
+                    row.running.ended = at
+                    if row.running.is_whole():
+                        yield row.running
+        self._count += len(events)
+
+
+def _tells_of_the_file(event: Any) -> bool:
+    args = event.get("args") if type(event) is dict else None
+    return type(args) is dict and "start_time_since_epoch_in_micros" in args
+
+
+def _about(event: Any, index: int = 0) -> About:
+    try:
+        return _ABOUT.take(event.get("args", {}))  # type: ignore[no-any-return]
+    except Fault as fault:
+        raise fault.below(f"[{index}].args") from None
+
+
+class TimelineFile:
+    """A rank's file, open to be read whole or in parts.
+
+    Raises
+    ------
+    NoTimelineError
+        The file is no timeline; the text says which field is wrong.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.size = path.stat().st_size
+            self._has_lines = self.size > _CHUNK and self._begins_with_lines()
+            about = next(map(_about, filter(_tells_of_the_file, next(self._chunks(0, _HEAD)))), _NOTHING)
+        except (OSError, Fault) as error:
+            raise NoTimelineError(f"{path} is no timeline: {error}") from error
+        if about.start_time_since_epoch_in_micros is None:
+            raise NoTimelineError(f"{path} is no timeline: has no event that tells start_time_since_epoch_in_micros")
+        self.about = about
+
+    def _begins_with_lines(self) -> bool:
+        """Tell whether each event has a line, so that the file can be read piece by piece."""
+        with self.path.open("rb") as file:
+            head = file.read(_HEAD)
+        try:
+            _events_of(head[: head.rfind(b"\n") + 1])
+        except Fault:
+            return False
+        return True
+
+    def _chunks(self, begin: int, end: int) -> Iterator[list[Any]]:
+        if not self._has_lines:
+            yield _EVENTS.take(parse(read_text(self.path, _MOST_BYTES)))
+            return
+        with self.path.open("rb") as file:
+            file.seek(begin)
+            rest = b""
+            is_first = begin > 0
+            while begin < end and (data := file.read(min(_CHUNK, end - begin))):
+                begin += len(data)
+                cut = len(data) if begin == self.size else data.rfind(b"\n") + 1
+                if not cut:
+                    raise Fault(f"has a line of more than {len(data)} bytes", "an event in each")
+                lines = rest + data[:cut]
+                rest = data[cut:]
+                yield _events_of(lines[lines.find(b"\n") + 1 :] if is_first else lines)
+                is_first = False
+
+    def read(self, begin: int = 0, end: int | None = None) -> Iterator[Use]:
+        """Yield the operations that a part of the file tells of, from the line after `begin` on."""
+        reader = _Reader(begin > 0)
+        try:
+            for events in self._chunks(begin, self.size if end is None else end):
+                yield from reader.take(events)
+        except (OSError, Fault) as error:
+            raise NoTimelineError(f"{self.path} is no timeline: {error}") from error
+
+    def timeline(self, parts: Iterable[tuple[int, int]] = ((0, 1 << 62),)) -> RankTimeline:
+        """Return what parts of the file tell of, by default all of it; NoTimelineError when that is nothing."""
+        uses = [use for begin, end in parts for use in self.read(begin, end)]
+        if not uses:
+            raise NoTimelineError(f"{self.path} has no operation that ended")
+        timeline = RankTimeline(self.about, uses)
+        uses.sort(key=timeline.own)
+        return timeline
+
+
+def _events_of(lines: bytes) -> list[Any]:
+    """Return the events of whole lines, of the first and the last, too, which have the list's brackets."""
+    is_short = max(map(len, lines.split(b"\n"))) <= _SHORT_LINE
+    return parse(b"[" + lines.lstrip(b"[, \r\n\t").rstrip(b"], \r\n\t") + b"]", is_short)  # type: ignore[no-any-return]
 
 
 def read(path: Path) -> RankTimeline:
-    """Read a rank's file.
+    """Read a rank's file whole.
 
     Raises
     ------
     NoTimelineError
         The file is no timeline, or has no operation in it; the text says which field is wrong.
     """
-    try:
-        events: list[_Event] = _EVENTS.take(parse(read_text(path, _MOST_BYTES)))
-        about = next((event.args for event in events if event.args.start_time_since_epoch_in_micros is not None), None)
-        if about is None:
-            raise Fault("has no event that tells start_time_since_epoch_in_micros")
-        uses = list(_uses_of(events))
-    except (OSError, Fault) as error:
-        raise NoTimelineError(f"{path} is no timeline: {error}") from error
-    if not uses:
-        raise NoTimelineError(f"{path} has no operation that ended")
-    for use in uses:
-        use.shift(about.start_time_since_epoch_in_micros or 0.0)
-    timeline = RankTimeline(about.rank, about.host, uses)
-    uses.sort(key=timeline.own)
-    return timeline
-
-
-def _by_occurrence(timeline: RankTimeline) -> dict[tuple[str, object], Use]:
-    """Return the uses by what is equal on all ranks: the name, and the number of the launch in its process set."""
-    return {(use.name, (use.args.set, use.args.launch)): use for use in timeline.uses if use.args.launch is not None}
-
-
-def align(timelines: Sequence[RankTimeline]) -> dict[int, float]:
-    """Bring hosts to the first one's clock, and all times near to zero.
-
-    A tensor is agreed on at the same moment everywhere, but for the way of the message. Ranks of one host have one
-    clock and need nothing.
-
-    Returns
-    -------
-    dict
-        By rank: what was added to its times, in microseconds.
-    """
-    first = timelines[0]
-    here = _by_occurrence(first)
-    offsets = {first.host: 0.0}
-    for timeline in timelines[1:]:
-        if timeline.host in offsets:
-            continue
-        there = _by_occurrence(timeline)
-        apart = [here[key].agreed - there[key].agreed for key in here.keys() & there.keys()]
-        offsets[timeline.host] = statistics.median(apart) if apart else 0.0
-    for timeline in timelines:
-        for use in timeline.uses:
-            use.shift(offsets[timeline.host])
-    begin = min(at for timeline in timelines for use in timeline.uses for at in use.times() if at == at)
-    for timeline in timelines:
-        for use in timeline.uses:
-            use.shift(-begin)
-    return {timeline.rank: offsets[timeline.host] for timeline in timelines}
+    return TimelineFile(path).timeline()

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from horovod.command_line import Parser, tool
 from horovod.common import model
 from horovod.common.model import of
-from horovod.observe import page, steps, timeline
+from horovod.observe import page, sampling, steps, timeline
+from horovod.observe.advice import advise
 from horovod.version import add_version
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="roda-trace",
+        usage="roda-trace [OPTION]... TIMELINE...",
+        examples=[
+            ("HOROVOD_TIMELINE='trace.{rank}.json' horovodrun -np 4 python train.py", "writes the timelines"),
+            ("roda-trace trace.*.json", "prints advice, and writes roda-trace.html"),
+            ("roda-trace trace.*.json --perf perf.json -o page.html", "beside what roda-perf --json measured"),
+        ],
         description="Say where the time of a job's steps goes. Each rank writes a timeline with "
         "HOROVOD_TIMELINE='trace.{rank}.json'.",
     )
@@ -59,6 +66,45 @@ def _read_measured(path: Path | None) -> dict[int, float]:
     return {each.bytes: each.algbw_GBps for each in told if each.collective == "allreduce" and each.bytes}
 
 
+def _tell(text: str) -> None:
+    """Show how far it is, where somebody looks."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def analyse(paths: Sequence[Path], measured: Mapping[int, float] | None = None) -> steps.Report:
+    """Return the report of a job.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files of the ranks, of one at least.
+    measured : mapping, optional
+        What the machine can do: gigabytes a second by bytes.
+
+    Raises
+    ------
+    NoTimelineError
+        A file is no timeline, or has no step; the text says which, and why.
+    """
+    files = sorted(map(timeline.TimelineFile, paths), key=lambda file: file.about.rank)
+    _tell("Looking for the steps")
+    told = sampling.choose_steps(files)
+    order: list[str] = []
+    ranks = []
+    for number, file in enumerate(files, 1):
+        _tell(f"Reading rank {file.about.rank}: {number} of {len(files)}")
+        own = file.timeline(sampling.parts_of(file, told))
+        ranks.append(steps.of_rank(own, told, order))
+        if number == 1:
+            first = own
+    _tell("")
+    report = steps.report(told, ranks, first, order, measured or {})
+    report.advice = advise(report)
+    return report
+
+
+@tool
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, and print its advice.
 
@@ -74,17 +120,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        timelines = sorted(map(timeline.read, options.timelines), key=lambda each: each.rank)
-        offsets = timeline.align(timelines)
-        report = steps.analyse(timelines, _read_measured(options.perf))
+        report = analyse(options.timelines, _read_measured(options.perf))
         options.output.write_text(page.render(report), encoding="utf-8")
     except (timeline.NoTimelineError, OSError) as error:
+        _tell("")
         print(f"roda-trace: {error}", file=sys.stderr)
         return 1
     for advice in report.advice:
         print(advice)
-    apart = max(map(abs, offsets.values()))
-    if apart >= 1000:
-        print(f"The hosts' clocks are up to {apart / 1e3:.3g} ms apart, which is taken into account.")
+    if report.clocks_apart >= 1000:
+        print(f"The hosts' clocks are up to {report.clocks_apart / 1e3:.3g} ms apart, which is taken into account.")
     print(f"More is in {options.output}.")
     return 0

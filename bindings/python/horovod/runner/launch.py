@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from horovod.command_line import is_unread, tool
 from horovod.common.util import gloo_built, mpi_built
 from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.hosts import parse_host_files, parse_hosts, parse_hosts_and_slots, too_few_slots
@@ -328,6 +329,7 @@ def _run(args: argparse.Namespace, function: bytes | None = None) -> dict[int, b
     )
 
 
+@tool
 def run_commandline(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``horovodrun``: exits with the status of the first process that failed, 2 for wrong usage."""
     open_closed_streams()
@@ -336,6 +338,8 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
         if not args.command:
             make_parser().error("the command to run is missing")
     except (ValueError, OSError) as error:
+        if is_unread(error):
+            raise
         print(f"horovodrun: {error}", file=sys.stderr)
         sys.exit(2)
     try:
@@ -350,9 +354,11 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
         print(f"horovodrun: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (ValueError, RuntimeError, OSError, TimeoutException) as error:
+        if is_unread(error):
+            raise
         print(f"horovodrun: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, ValueError) else 1)  # what was asked for can't be, or it did not work
 
 
 if __name__ == "__main__":
-    run_commandline()
+    sys.exit(run_commandline())

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from horovod import command_line
 from horovod.version import __version__, roda_version
 
 
@@ -17,7 +18,7 @@ class _CheckBuild(argparse.Action):
         parser.exit(0)
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(command_line.Parser):
     """Leaves everything from the command on alone: its options may look like abbreviations of ours."""
 
     _trying = False
@@ -26,7 +27,7 @@ class Parser(argparse.ArgumentParser):
         """Exit with a line that names what is wrong."""
         if self._trying:
             raise ValueError(message)
-        self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` prints the options)\n")
+        super().error(message)
 
     def split(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return our own arguments, and the command: it begins where what stands before is complete in itself."""
@@ -53,6 +54,12 @@ def make_parser() -> Parser:
     """
     parser = Parser(
         prog="horovodrun",
+        usage="horovodrun -np N [OPTION]... COMMAND ...",
+        examples=[
+            ("horovodrun -np 4 python train.py", "four processes on this machine"),
+            ("horovodrun -np 8 -H node1:4,node2:4 python train.py", "on two hosts, reached by ssh"),
+            ("horovodrun -np 4 --min-np 2 --host-discovery-script ./hosts.sh python train.py", "on hosts that change"),
+        ],
         description="Run a program as several processes that train together.",
         argument_default=argparse.SUPPRESS,
     )

@@ -1,0 +1,86 @@
+"""What the command lines of this package have in common: help, wrong usage, colour, and an end without a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import functools
+import os
+import re
+import select
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Optional, TextIO
+
+_BROKEN_PIPE = 128 + 13  # as of a program that the signal ends
+_INTERRUPTED = 128 + 2
+
+Main = Callable[..., Optional[int]]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help begins with a short usage and examples, and that says in a line what is wrong.
+
+    Parameters
+    ----------
+    examples : sequence of (str, str), optional
+        Command lines, and what each does.
+    **more
+        Those of :class:`argparse.ArgumentParser`.
+    """
+
+    def __init__(self, *, examples: Sequence[tuple[str, str]] = (), **more: Any) -> None:
+        super().__init__(**more)
+        self._examples = examples
+
+    def format_help(self) -> str:
+        """Return what ``--help`` prints."""
+        usage, text = self.format_usage(), super().format_help()
+        width = max((len(line) for line, _ in self._examples), default=0)
+        examples = "".join(f"  {line:{width}}  {about}\n" for line, about in self._examples)
+        return f"{usage}\nexamples:\n{examples}{text[len(usage) :]}" if examples else text
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with a line that names what is wrong."""
+        self.exit(2, f"{self.prog}: {message}{self._nearest(message)} (`{self.prog} --help` prints the options)\n")
+
+    def _nearest(self, message: str) -> str:
+        unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)
+        close = difflib.get_close_matches(unknown[1], self._option_string_actions, 1) if unknown else []
+        return f"; did you mean {close[0]}?" if close else ""
+
+
+def is_unread(error: BaseException) -> bool:
+    """Tell whether an error is that nobody reads what this process prints any more, not that of another pipe."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return isinstance(error, BrokenPipeError) and any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def tool(main: Main) -> Main:
+    """Have a tool end in silence when nobody reads what it prints any more, or when it is interrupted."""
+
+    @functools.wraps(main)
+    def run(*arguments: Any) -> int | None:
+        try:
+            try:
+                return main(*arguments)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except BrokenPipeError as error:
+            if not is_unread(error):
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at exit
+            return _BROKEN_PIPE
+        except KeyboardInterrupt:
+            return _INTERRUPTED
+
+    return run
+
+
+def paints(stream: TextIO) -> Callable[[str, str], str]:
+    """Return what colours a text (``31`` is red, ``1`` bold) where the stream is a terminal and NO_COLOR is unset."""
+    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return lambda text, _: text
+    return lambda text, code: f"\033[{code}m{text}\033[0m"

@@ -1,0 +1,86 @@
+"""What the command lines have in common: help, wrong usage, and an end in silence."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from horovod import build_plugin, command_line
+from horovod.doctor import page
+from horovod.observe import doctor, top, trace
+from horovod.runner import options
+from test_from_elsewhere import DUMP
+from traces import Job
+
+PARSERS = {
+    "horovodrun": options.make_parser,
+    "roda-build-plugin": build_plugin._parser,
+    "roda-info --doctor": page._parser,
+    "roda-doctor": doctor._parser,
+    "roda-top": top._parser,
+    "roda-trace": trace._parser,
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_help_begins_with_a_short_usage_and_examples(name: str) -> None:
+    usage, blank, title, *rest = PARSERS[name]().format_help().splitlines()
+    assert usage.startswith(f"usage: {name} ")
+    assert len(usage) < 80
+    assert (blank, title) == ("", "examples:")
+    assert all(name in line for line in rest[:3] if "HOROVOD_TIMELINE" not in line)
+    assert rest[3] == ""
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_wrong_usage_is_a_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = PARSERS[name]()
+    flag = next(each for each in parser._option_string_actions if each.startswith("--") and each != "--help")
+    needed = {"roda-build-plugin": ["mpi"], "roda-trace": ["x"]}.get(name, [])
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args([f"{flag}x", *needed])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"{name}: unrecognized arguments: {flag}x; did you mean {flag}? (`{name} --help` prints the options)"
+    )
+
+
+CALLS = {
+    "roda-config": "import sys; sys.argv = ['roda-config', '--version']; from horovod.tools import config as main",
+    "roda-doctor": "from horovod.observe.doctor import main",
+    "roda-trace": "from horovod.observe.trace import main",
+    "horovodrun": "from horovod.runner.launch import run_commandline as main",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nobody_reads_any_more(name: str, tmp_path: Path) -> None:
+    traces = map(str, Job(2, 3).write(tmp_path))
+    dump = tmp_path / "dump"
+    dump.write_text(json.dumps(DUMP))
+    arguments = {
+        "roda-doctor": [str(dump)],
+        "roda-trace": [*traces, "-o", str(tmp_path / "page")],
+        "horovodrun": ["-np", "2", "echo", "hello"],
+    }
+    command = [sys.executable, "-c", f"{CALLS[name]}; raise SystemExit(main())", *arguments.get(name, [])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        started.stdout.close()
+        assert started.stderr.read() == ""
+        assert started.wait(60) == 141
+
+
+def test_what_is_no_terminal_is_not_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = io.StringIO()
+    assert command_line.paints(terminal)("late", "31") == "late"
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    assert command_line.paints(terminal)("late", "31") == "\033[31mlate\033[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert command_line.paints(terminal)("late", "31") == "late"
