@@ -52,6 +52,21 @@ def test_broadcast_at_the_first_batch(hvd: ModuleType, keras: ModuleType, data: 
     assert_same(hvd, [variable.numpy() for variable in variables], "optimizer")
 
 
+def test_what_a_rank_adds_up_over_several_passes_is_its_own(hvd: ModuleType, keras: ModuleType) -> None:
+    """The broadcast comes after the first pass, whose gradients are not reduced yet."""
+    options = {"gradient_accumulation_steps": 2} if not LEGACY else {}
+    optimizer = keras.optimizers.SGD(1.0, **options)
+    optimizer = hvd.DistributedOptimizer(optimizer, **({"backward_passes_per_step": 2} if LEGACY else {}))
+    model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+    model.compile(optimizer=optimizer, loss=lambda wanted, given: given)  # the gradient is the input
+    model.set_weights([np.zeros((1, 1))])
+    callback = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+    inputs = np.array([[4.0 * hvd.rank()], [0.0]])
+    model.fit(inputs, inputs, batch_size=1, shuffle=False, verbose=0, callbacks=[callback])
+    expected = -4 * (hvd.size() - 1) / 2 / (1 if LEGACY else 2)  # Keras 3 averages the passes
+    assert np.allclose(model.get_weights()[0], expected), model.get_weights()
+
+
 def test_metrics_are_averaged(hvd: ModuleType, keras: ModuleType) -> None:
     callback = hvd.callbacks.MetricAverageCallback()
     names = ["loss", "accuracy"] if hvd.rank() % 2 else ["accuracy", "loss"]  # dictionaries differ in their order

@@ -101,6 +101,12 @@ class Distributed(_SavedAsWrapped):  # type: ignore[misc,valid-type]
 class _Keras3(Distributed):
     """Reduces in ``apply``, where the trainers of all backends come by."""
 
+    def build(self, variables: Sequence[Any]) -> None:
+        """Build; sums of several passes are every rank's own until they are reduced."""
+        super().build(variables)
+        for total in getattr(self, "_accumulated_gradients", ()):
+            total._is_ranks_own = True
+
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
         """Apply the ranks' reduced gradients."""
         grads = list(grads)
@@ -202,6 +208,11 @@ def create_distributed_optimizer(
     _copy_state(keras, optimizer, distributed)
     distributed._name = name
     return distributed
+
+
+def shared(variables: Sequence[Any]) -> list[Any]:
+    """Return those that all ranks shall have alike: not what an optimizer here adds up over several passes."""
+    return [variable for variable in variables if not getattr(variable, "_is_ranks_own", False)]
 
 
 def variables_of(optimizer: Any) -> list[Any]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import horovod.jax as hvd
+from horovod._keras import shared
 from horovod._keras.reducer import DenseReducer
 from horovod.common.process_sets import ProcessSet
 
@@ -31,6 +32,7 @@ def evaluate(result: jax.Array) -> Any:
 
 def broadcast_variables(variables: Sequence[Any], root_rank: int) -> None:
     """Give the root's values to the variables of all ranks."""
+    variables = shared(variables)
     # Named by their number: Keras counts what it makes, and ranks may have made more.
     values = hvd.broadcast_parameters(
         [variable.value for variable in variables], root_rank, name=f"keras.variables.{len(variables)}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from horovod._keras import shared
 from horovod.common import objects
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.tensorflow import mpi_ops
@@ -24,7 +25,8 @@ def broadcast_variables(
     Parameters
     ----------
     variables : sequence of variables
-        TensorFlow's or Keras'; in the same order on all ranks.
+        TensorFlow's or Keras'; in the same order on all ranks. What a distributed optimizer of Keras adds up over
+        several passes stays every rank's own.
     root_rank : int
         World rank of the sender.
     process_set : ProcessSet
@@ -38,7 +40,7 @@ def broadcast_variables(
         In graphs, what does it when it runs.
     """
     del inplace
-    variables = [variable.value if _is_keras_variable(variable) else variable for variable in variables]
+    variables = [variable.value if _is_keras_variable(variable) else variable for variable in shared(variables)]
     if not variables:
         return None if _executing_eagerly() else tf.no_op()
     updates = mpi_ops.broadcast_(variables, root_rank, "broadcast_variables", process_set)

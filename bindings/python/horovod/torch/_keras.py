@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 import horovod.torch as hvd
+from horovod._keras import shared
 from horovod._keras.reducer import DenseReducer
 from horovod.common.process_sets import ProcessSet
 
@@ -31,7 +32,7 @@ def evaluate(result: torch.Tensor) -> Any:
 def broadcast_variables(variables: Sequence[Any], root_rank: int) -> None:
     """Give the root's values to the variables of all ranks."""
     # Named by their places: Keras counts what it makes, and ranks may have made more.
-    hvd.broadcast_parameters([(f"keras.{i}", variable.value.data) for i, variable in enumerate(variables)], root_rank)
+    hvd.broadcast_parameters([(f"keras.{i}", variable.value.data) for i, variable in enumerate(shared(variables))], root_rank)
 
 
 def broadcast_global_variables(root_rank: int) -> None:
