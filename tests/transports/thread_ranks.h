@@ -80,6 +80,7 @@ class Member {
   // Of the constructor.
   int code() const { return code_; }
   const char* text() const { return error_.message; }
+  const std::string& warnings() const { return warnings_; }  // that the transport logged
   int error_rank() const { return error_.rank; }
   roda_group* group() const { return group_; }
   roda_context* context() const { return context_; }
@@ -150,7 +151,9 @@ class Member {
   }
 
  private:
-  static void log(void*, int32_t, const char*, const char*) {}
+  static void log(void* self, int32_t level, const char*, const char* text) {
+    if (level == RODA_LOG_WARNING) static_cast<Member*>(self)->warnings_ += text;
+  }
   static const char* knob(void* self, const char* name) {
     const Knobs& knobs = static_cast<Member*>(self)->knobs_;
     const auto found = knobs.find(name);
@@ -177,6 +180,7 @@ class Member {
   roda_context* context_ = nullptr;
   roda_group* group_ = nullptr;
   int code_ = RODA_OK;
+  std::string warnings_;
 };
 
 // `body(rank)` on `size` threads.

@@ -49,10 +49,9 @@ class Attempt final : public Watched {
   enum class Outcome : std::uint8_t { kUnfinished, kReady, kFailed };
   // kReady: the peer has taken it; of one that is not ours: its hello is here. *why: of a failure.
   Outcome step(Status* why) {
-    bool is_proved = false;
-    *why = connection_->test(&is_proved);
+    *why = connection_->test(&is_proved_);
     if (!why->ok()) return Outcome::kFailed;
-    if (!is_proved) return Outcome::kUnfinished;
+    if (!is_proved_) return Outcome::kUnfinished;
     if (!has_hello_) {
       has_hello_ = is_ours() ? write(&hello, sizeof hello) : read(&hello, sizeof hello);
       if (has_hello_) done_ = 0;
@@ -98,6 +97,8 @@ class Attempt final : public Watched {
     connector_.note_news();
   }
   bool is_ours() const { return group != nullptr; }
+  // The other end is a process of the job: where it closes the connection, it has ended.
+  bool is_proved() const { return is_proved_; }
   bool is_over() const { return connection_ == nullptr; }
   const std::string& peer() const { return connection_->peer(); }
 
@@ -132,6 +133,7 @@ class Attempt final : public Watched {
   std::unique_ptr<SecureConnection> connection_;
   std::uint32_t answer_ = 0;
   std::size_t done_ = 0;  // bytes of what is being written or read
+  bool is_proved_ = false;
   bool has_hello_ = false;
   bool is_broken_ = false;
   bool is_given_up_ = false;
@@ -241,7 +243,8 @@ bool Connector::step(Attempt& attempt) {
       break;
   }
   Group* const group = attempt.is_given_up() ? nullptr : attempt.group;
-  if (!attempt.is_ours() && (++refused_ <= 100 || std::has_single_bit(refused_))) {  // a flood must not fill the log
+  const bool is_strangers = !attempt.is_ours() && !attempt.is_proved();
+  if (is_strangers && (++refused_ <= 100 || std::has_single_bit(refused_))) {  // a flood must not fill the log
     context_.log(RODA_LOG_WARNING,
                  "the " + std::to_string(refused_) + ". connection that was refused: " + why.message());
   }

@@ -34,8 +34,10 @@ struct Published {
   char address[28];
 };
 
-// Rank 1 of two connects only when `strangers` is through with rank 0, which waits for it all the time.
-void connect_despite(const std::function<void(const SocketAddress& door, const Digest& key)>& strangers) {
+// Rank 1 of two connects only when `strangers` is through with rank 0, which waits for it all the time. *warned:
+// what that warned of.
+void connect_despite(const std::function<void(const SocketAddress& door, const Digest& key)>& strangers,
+                     std::string* warned = nullptr) {
   Board board;
   Member first(roda_tcp_transport(), board, 0, 2);
   Member second(roda_tcp_transport(), board, 1, 2);
@@ -61,6 +63,7 @@ void connect_despite(const std::function<void(const SocketAddress& door, const D
   EXPECT_EQ(second.wait(sent), RODA_OK) << second.text();
   is_over = true;
   waiting.join();
+  if (warned != nullptr) *warned = first.warnings();
 }
 
 UniqueFd connect_to(const SocketAddress& door) {
@@ -90,14 +93,30 @@ void wait_for_end(int fd) {
 }
 
 TEST(TcpTrust, GarbageIsHungUpOn) {
-  connect_despite([](const SocketAddress& door, const Digest&) {
+  std::string warned;
+  const auto strangers = [](const SocketAddress& door, const Digest&) {
     for (int i = 0; i < 20; ++i) {
       const UniqueFd fd = connect_to(door);
       const std::string text = "GET / HTTP/1.1\r\n\r\n";
       ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
       wait_for_end(fd.get());
     }
-  });
+  };
+  connect_despite(strangers, &warned);
+  EXPECT_NE(warned.find("the 20. connection that was refused"), std::string::npos) << warned;
+}
+
+// A rank that ends early, perhaps for an error of its program: what the others print must not draw eyes from that.
+TEST(TcpTrust, AMemberThatLeavesIsNoStranger) {
+  std::string warned;
+  const auto strangers = [](const SocketAddress& door, const Digest& key) {
+    for (int i = 0; i < 20; ++i) {
+      Status status;
+      EXPECT_TRUE(connect_proved(door, Secret(key), &status)) << status.message();
+    }
+  };
+  connect_despite(strangers, &warned);
+  EXPECT_EQ(warned, "");
 }
 
 TEST(TcpTrust, SilentStrangersKeepNobodyOut) {
