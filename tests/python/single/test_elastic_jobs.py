@@ -26,6 +26,7 @@ model = torch.nn.Linear(1, 1)
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
 sampler = ElasticSampler(list(range(samples)), seed=3)
 state = TorchState(model=model, optimizer=optimizer, sampler=sampler, seen=[], sizes=[])
+state.register_reset_callbacks([lambda: hvd.allgather_object("reset")])  # of all, with those that have just come
 
 
 def tell(kind, **what):
