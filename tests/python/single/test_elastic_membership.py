@@ -102,7 +102,7 @@ def test_survivors_form_the_next_generation_once_all_have_left() -> None:
     assert job.published[1] == ["a[1]", "a[2]"]
     assert job.syncs[1]
     assert job.retired() == [Retire(1, "generation 1 of the job is over")]
-    assert [say.text for say in job.of(Say)] == ["Worker a[0], rank 0 was ended by signal 9."]
+    assert [say.text for say in job.of(Say)] == ["Worker a[0], rank 0 was ended by SIGKILL."]
     assert len(job.of(Start)) == 3  # a slot that failed is not used again
 
 
@@ -123,7 +123,7 @@ def test_a_worker_that_dies_while_its_generation_forms() -> None:
     assert [action.worker.number for action in actions if isinstance(action, Publish)] == [0, 1]
     job.it.ended(1, -9, job.now)
     (retired,) = (action for action in job.it.take_actions() if isinstance(action, Retire))
-    assert (retired.generation, retired.reason) == (2, "worker a[1], rank 1 of it was ended by signal 9")
+    assert (retired.generation, retired.reason) == (2, "worker a[1], rank 1 of it was ended by SIGKILL")
     job.leave("a[0]")
     assert job.published[-1] == ["a[0]"]
     assert job.it.generation == 3
@@ -382,6 +382,15 @@ def test_the_end_of_a_job() -> None:
     job.end("a[1]", 0)
     assert job.it.is_over
     assert job.it.error is None
+
+
+def test_who_waits_for_one_that_has_finished_is_ended_with_a_word() -> None:
+    job = started({"a": 2})
+    job.end("a[0]", 0)
+    job.leave("a[1]")
+    told = [say.text for say in job.of(Say)]
+    assert told == ["Worker a[1] has not finished, and can't go on without those that have."]
+    assert (job.it.is_over, job.it.error) == (True, None)
 
 
 def test_workers_that_never_ask_for_a_generation_end_by_themselves() -> None:

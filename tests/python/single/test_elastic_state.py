@@ -93,6 +93,27 @@ def test_the_loop_after_each_kind_of_interruption() -> None:
     state.check_host_updates()
 
 
+def test_collectives_of_reset_callbacks_and_of_the_synchronisation_may_fail_too() -> None:
+    state = Recorder()
+    ended = "Horovod has been shut down. The cause: Rank 1 died"
+    failures = {kind: [KeyError(ended), HorovodInternalError()] for kind in ("sync", "callback")}
+
+    def fail(where: str) -> None:
+        state.calls.append(where)
+        if failures[where]:
+            raise failures[where].pop()
+
+    state.sync = lambda: fail("sync")
+    state.register_reset_callbacks([lambda: fail("callback")])
+    assert run_fn(lambda state: "done", lambda: state.calls.append("engine"), KeyError)(state) == "done"
+    again = ["restore", "engine", "reset", "callback"]
+    assert state.calls == ["sync", *again, *again, *again, "sync", *again, "sync"]
+
+    failures["sync"] = [KeyError("of the user's")]
+    with pytest.raises(KeyError, match="of the user's"):
+        run_fn(lambda state: "done", lambda: None, KeyError)(state)
+
+
 def test_other_exceptions_pass_and_the_listener_goes() -> None:
     state = Recorder()
 

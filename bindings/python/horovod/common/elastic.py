@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import queue
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -138,42 +137,7 @@ class ObjectState(State):
             self._set_attrs()
 
 
-def _join_the_others(state: State, reset: Callable[[], None]) -> None:
-    names = [f"HOROVOD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")]
-    expected = [os.environ[name] for name in names]
-    notification_manager.leave(sync=True)
-    reset()
-    if [os.environ[name] for name in names] != expected:
-        state.on_reset()
-    notification_manager.resume(sync=True)
-
-
-def internal_errors_of(func: Training, *kinds: type[Exception]) -> Training:
-    """Return `func` with the engine's end, told in a framework's words, raised as HorovodInternalError.
-
-    Parameters
-    ----------
-    func : callable
-        Anything.
-    *kinds : type
-        The framework's classes of errors.
-    """
-
-    @functools.wraps(func)
-    def translated(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return func(*args, **kwargs)
-        except HorovodInternalError:
-            raise
-        except kinds as error:
-            if _ENDED not in str(error):
-                raise
-            raise HorovodInternalError(str(error)) from error
-
-    return cast(Training, translated)
-
-
-def run_fn(func: Training, reset: Callable[[], None]) -> Training:
+def run_fn(func: Training, reset: Callable[[], None], *kinds: type[Exception]) -> Training:
     """Return `func` in a loop that starts it again after a failure or a change of hosts.
 
     Parameters
@@ -182,12 +146,15 @@ def run_fn(func: Training, reset: Callable[[], None]) -> Training:
         ``func(state, *args, **kwargs)``.
     reset : callable
         Shuts the engine down and starts it with the workers that there are now.
+    *kinds : type
+        The framework's classes of errors: one that tells of the engine's end counts as HorovodInternalError.
 
     Returns
     -------
     callable
         Takes the same arguments and returns what `func` returned in the end. After HorovodInternalError the state goes
-        back to its last commit; after HostsUpdatedInterrupt it goes on as it is. Where any worker needs to, all
+        back to its last commit; after HostsUpdatedInterrupt it goes on as it is. Then all workers, with those that have
+        just come, call the state's reset callbacks, which may hold collectives, and where any worker needs to, all
         synchronise their state before they go on. Other exceptions pass.
     """
 
@@ -196,24 +163,29 @@ def run_fn(func: Training, reset: Callable[[], None]) -> Training:
         notification_manager.init()
         notification_manager.register_listener(state)
         sync, lost_rank, may_go = True, None, None
-        if notification_manager.is_guest():
-            _join_the_others(state, reset)
+        is_between = notification_manager.is_guest()  # it has set up alone, and joins the others
         try:
             while True:
+                if is_between:
+                    notification_manager.leave(sync, lost_rank, may_go)
+                    reset()
                 try:
+                    if is_between:
+                        state.on_reset()
+                        sync = notification_manager.resume(sync)
                     if sync:
                         state.sync()
                         notification_manager.synced()
                     return func(state, *args, **kwargs)
-                except HorovodInternalError as error:
+                except (HorovodInternalError, *kinds) as error:
+                    if not isinstance(error, HorovodInternalError) and _ENDED not in str(error):
+                        raise
                     state.restore()
-                    sync, lost_rank, may_go = True, error.lost_rank, ()  # who has the state, too, may be gone
+                    # Who has the state, too, may be gone.
+                    sync, lost_rank, may_go = True, getattr(error, "lost_rank", None), ()
                 except HostsUpdatedInterrupt as interrupt:
                     sync, lost_rank, may_go = not interrupt.skip_sync, None, state.may_go
-                notification_manager.leave(sync, lost_rank, may_go)
-                reset()
-                state.on_reset()
-                sync = notification_manager.resume(sync)
+                is_between = True
         finally:
             notification_manager.remove_listener(state)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from horovod.common.elastic import ObjectState, Training, internal_errors_of, run_fn
+from horovod.common.elastic import ObjectState, Training, run_fn
 from horovod.jax._arrays import JaxRuntimeError
 from horovod.jax.functions import broadcast_object, broadcast_parameters
 from horovod.jax.mpi_ops import init, rank, shutdown
@@ -27,7 +27,7 @@ def run(func: Training) -> Training:
         change, because shapes and gradients depend on the number of ranks.
     """
     # A compiled function that ran before raises ValueError, in some versions.
-    return run_fn(internal_errors_of(func, JaxRuntimeError, ValueError), _reset)
+    return run_fn(func, _reset, JaxRuntimeError, ValueError)
 
 
 def _reset() -> None:

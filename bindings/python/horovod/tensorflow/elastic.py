@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod.common.elastic import ObjectState, Training, internal_errors_of, run_fn
+from horovod.common.elastic import ObjectState, Training, run_fn
 from horovod.tensorflow.functions import broadcast_object, broadcast_variables
 from horovod.tensorflow.mpi_ops import init, rank, shutdown
 
@@ -26,7 +26,7 @@ def run(func: Training) -> Training:
     callable
         Takes the same arguments; see :func:`horovod.common.elastic.run_fn`.
     """
-    return run_fn(internal_errors_of(func, tf.errors.OpError), _reset)
+    return run_fn(func, _reset, tf.errors.OpError)
 
 
 def _reset() -> None:

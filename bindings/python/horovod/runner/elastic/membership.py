@@ -31,6 +31,7 @@ from horovod.runner.elastic.generation import (
 )
 from horovod.runner.elastic.invariants import check_generation, check_workers
 from horovod.runner.elastic.worker import HostUpdateResult
+from horovod.runner.failure import signal_name
 
 _SUSPECT_SECONDS = 5.0  # for a worker that others don't hear to leave its generation, too
 _ANSWER_SECONDS = 10.0  # for one that does not leave, and may only be busy, to say that it lives
@@ -205,14 +206,13 @@ class Membership:
     def _do(self, action: Action) -> None:
         self._actions.append(action)
 
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._do(Say(text))
-
     @staticmethod
     def _to(worker: Worker, stage: Stage, now: float) -> None:
         worker.stage, worker.since = stage, now
+
+    def _dismiss(self, worker: Worker, now: float) -> None:
+        self._to(worker, Stage.REMOVED, now)
+        self._do(End(worker, at_once=False))
 
     def _cooldown(self, host: str, slot: int) -> Cooldown:
         if (host, slot) not in self._blacklist:
@@ -238,7 +238,7 @@ class Membership:
             self._late_failure = WorkersFailedError(worker.name, status)
         was_member = worker in self.members
         rank = f", rank {self.members.index(worker)}" if was_member else ""
-        ended = how or (f"was ended by signal {-status}" if status < 0 else f"ended with status {status}")
+        ended = how or (f"was ended by {signal_name(-status)}" if status < 0 else f"ended with status {status}")
         self._do(Say(f"Worker {worker.name}{rank} {ended.rstrip('.')}."))
         if was_member:
             self._deaths += 1
@@ -261,9 +261,10 @@ class Membership:
         stays = [worker for worker in self.workers.values() if worker.stage != Stage.REMOVED]
         gone = [worker for worker in stays if worker.slot >= self._hosts.get(worker.host, 0)]
         if gone and len(stays) - len(gone) + len(self._free_slots(now)) < self._limits.min_num_proc:
-            self._say_once(
-                f"Discovery leaves fewer than {self._limits.min_num_proc} slots: the workers that there are go on."
-            )
+            text = f"Discovery leaves fewer than {self._limits.min_num_proc} slots: the workers that there are go on."
+            if text not in self._said:
+                self._said.add(text)
+                self._do(Say(text))
             return []
         holders = [worker for worker in self.members if worker in stays and worker.has_state]
         return gone if set(holders) - set(gone) else [worker for worker in gone if worker not in holders[:1]]
@@ -275,7 +276,7 @@ class Membership:
         check_generation(self.generation, self.members, self.workers)
         self._end_late(now)
         if self._is_finishing:
-            return self._finish()
+            return self._finish(now)
         if self.generation > 0 and self._failures and not any(w in self.members for w in self.workers.values()):
             return self.stop(WorkersFailedError(*self._failures[-1]))
         surplus = self._surplus(now)
@@ -304,8 +305,7 @@ class Membership:
                 self._do(End(worker, at_once=True))
         for worker in self.workers.values():
             if worker.stage == Stage.REMOVED and now >= worker.since + _REMOVED_SECONDS:
-                self._to(worker, Stage.REMOVED, now)
-                self._do(End(worker, at_once=False))
+                self._dismiss(worker, now)
 
     def _ask_the_rest(self, living: Sequence[Worker], now: float) -> None:
         """Some wait for those that have not left: one that is busy answers, one that is stopped does not."""
@@ -314,20 +314,20 @@ class Membership:
                 self._asked[worker.number] = now + _ANSWER_SECONDS
                 self._do(Tell(worker, {"ask": self.generation}))
 
-    def _finish(self) -> None:
+    def _finish(self, now: float) -> None:
         """Some have ended well: who waits for them can't go on, the others, all if none asked, end by themselves."""
         for worker in self.workers.values():
             if worker.stage == Stage.WAITING or (worker.stage == Stage.STARTING and self.generation > 0):
-                worker.stage = Stage.REMOVED
-                self._do(End(worker, at_once=False))
+                if worker in self.members:
+                    self._do(Say(f"Worker {worker.name} has not finished, and can't go on without those that have."))
+                self._dismiss(worker, now)
         if not self.workers:
             self.stop(self._late_failure)
 
     def _end_early_surplus(self, surplus: Sequence[Worker], now: float) -> None:
         for worker in surplus:
             if worker not in self.members and worker.stage in (Stage.STARTING, Stage.WAITING):
-                self._to(worker, Stage.REMOVED, now)
-                self._do(End(worker, at_once=False))
+                self._dismiss(worker, now)
 
     def _start_workers(self, surplus: Sequence[Worker], now: float) -> None:
         if not self._next_number and len(self._usable_slots(now)) < self._limits.num_proc:
@@ -396,8 +396,7 @@ class Membership:
         most = self._limits.max_num_proc
         room = len(newcomers) if most is None else max(0, most - len(survivors))
         for worker in newcomers[room:]:
-            self._to(worker, Stage.REMOVED, now)
-            self._do(End(worker, at_once=False))
+            self._dismiss(worker, now)
         self._publish(survivors, newcomers[:room], now)
         return None
 
