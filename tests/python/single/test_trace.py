@@ -153,7 +153,7 @@ PLANTED = {
         r"Data move for 9\d% of the time, .* The link is the limit, with 0.52 GB/s by ring over tcp: send fewer bytes",
     ),
     "shared cores": (
-        Job(cores=2, late=lambda rank, step: 700 * ((rank + step) % 4)),
+        Job(cores=2, run=1500, is_burst=True, late=lambda rank, step: 700 * ((rank + step) % 4)),
         "4 ranks of node0 share 2 cores: they take turns, .* Start at most 2 there",
     ),
     "small launches": (
