@@ -140,6 +140,19 @@ def test_the_one_job_is_found_and_several_are_listed(monkeypatch: pytest.MonkeyP
         jobs.find_job("roda-top")
 
 
+def test_the_jobs_timelines_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"HOROVOD_TIMELINE": "trace.{rank}.json"}
+    with subprocess.Popen(["/bin/sleep", "1000"], env=environment, cwd=tmp_path) as writer:
+        first = rank(1, [])
+        first.pid = writer.pid
+        monkeypatch.setattr(jobs, "jobs", lambda: {writer.pid: [first]})
+        with pytest.raises(flight.NoRecordError, match="write no timeline"):
+            jobs.find_timelines("roda-trace")
+        (tmp_path / "trace.0.json").write_text("[]")
+        assert jobs.find_timelines("roda-trace") == [tmp_path / "trace.0.json"]
+        writer.kill()
+
+
 def test_metrics_are_prometheus_text() -> None:
     told = [rates(rank(1, [], ended=3), rank(2, [operation("a", 1.5)], ended=5, sent=9))]
     lines = metrics.prometheus(told).splitlines()

@@ -153,7 +153,7 @@ PLANTED = {
         r"Data move for 9\d% of the time, .* The link is the limit, with 0.52 GB/s by ring over tcp: send fewer bytes",
     ),
     "shared cores": (
-        Job(cores=2, late=lambda rank, step: 700 * ((rank + step) % 4)),
+        Job(cores=2, run=1500, is_burst=True, late=lambda rank, step: 700 * ((rank + step) % 4)),
         "4 ranks of node0 share 2 cores: they take turns, .* Start at most 2 there",
     ),
     "small launches": (
@@ -185,8 +185,8 @@ def test_a_long_job_is_read_in_parts(tmp_path: Path) -> None:
     files = [timeline.TimelineFile(path) for path in job.write(tmp_path)]
     for file in files:
         file._has_lines = True
-    whole = sampling.choose_steps(files)
-    told = sampling.choose_steps(files, 400_000)
+    whole, _ = sampling.choose_steps(files)
+    told, _ = sampling.choose_steps(files, 400_000)
     assert len(told.lengths) == 399, "all but the last one"
     assert 333 in told.drawn
     assert set(told.drawn) <= told.chosen
@@ -311,6 +311,18 @@ def test_the_page_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.Mo
     held_up = base64.b64decode(data["heat"]["values"][0]["data"])
     assert max(held_up[:16]) < min(held_up[16:]), "the straggler's row"
     assert sum(len(lane["phases"]) // 3 for step in data["drawn"] for lane in step["lanes"]) <= 200
+
+
+def test_the_page_is_small_whatever_names_are(tmp_path: Path) -> None:
+    writer = Writer(0)
+    for begin in (0, 100_000):
+        for tensor in range(50):
+            name, at = f"{'layer' * 10_000}.{tensor}", begin + 10 * tensor
+            writer.announced(name, {0: at})
+            writer.ran(name, at + 1, at + 2, at + 3)
+    text = page.render(report_of([writer.write(tmp_path / "trace")]))
+    assert len(text) < 100_000
+    assert ".49 and 2 more: 1 MiB, ring over shm" in text
 
 
 @pytest.mark.parametrize(

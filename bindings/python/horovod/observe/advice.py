@@ -50,7 +50,7 @@ def _shared_cores(report: Report) -> Iterator[str]:
         if 0 < cores < count:
             yield (
                 f"{count} ranks of {host or 'one host'} share {cores} core{'s' if cores > 1 else ''}: they take turns, "
-                f"and all that they do takes longer. Start at most {cores} there."
+                f"and all that they do takes longer. Start at most {cores} there, and look again."
             )
 
 
@@ -60,7 +60,7 @@ def _communication(report: Report) -> Iterator[str]:
     middle = ranks[len(ranks) // 2]
     share = middle.share(lambda step: step.running)
     exposed = middle.share(lambda step: step.running - step.overlapped)
-    if share <= 0.2 or exposed < share / 2:
+    if share <= 0.2 or exposed < share / 2 or any(_shared_cores(report)):  # who waits for a core is slow at all
         return
     seen = (
         f"Data move for {share:.0%} of the time, {exposed / share:.0%} of it after the step's last tensor was submitted"

@@ -64,8 +64,32 @@ def find_job(program: str) -> int:
     found = jobs()
     told = [_about(pid, ranks) for pid, ranks in sorted(found.items())]
     if not found:
-        raise flight.NoRecordError("no job of yours runs here; name a process of one, or dumps that one has left")
+        raise flight.NoRecordError("no job of yours runs here, and nothing else was named")
     if len(found) > 1:
         raise flight.NoRecordError("\n  ".join([f"{len(found)} jobs run here; say which, as {program} PID:", *told]))
     print(f"{program}: {told[0]}", file=sys.stderr)
     return next(iter(found))
+
+
+def find_timelines(program: str) -> list[Path]:
+    """Return the files into which the ranks here of the one job write their timelines.
+
+    Raises
+    ------
+    NoRecordError
+        There is no such job, or several, or it writes none.
+    """
+    import psutil
+
+    pid = find_job(program)
+    found = []
+    for rank in jobs().get(pid, ()):
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(rank.pid)
+            name = process.environ().get("HOROVOD_TIMELINE", "").replace("{rank}", str(rank.rank))
+            found += [path for path in [Path(process.cwd(), name)] if path.is_file()]
+    if not found:
+        raise flight.NoRecordError(
+            f"the ranks of {pid} write no timeline; HOROVOD_TIMELINE names one when a job begins"
+        )
+    return sorted(set(found))

@@ -18,6 +18,8 @@ _PAGE = Path(__file__).with_name("page.html")
 _MOST_LANES = 64
 _MOST_BARS = 50_000
 _MOST_NAMES = 4_000
+_MOST_CHARACTERS = 120  # of a name
+_MOST_PLANS = 200
 _MOST_COLUMNS = 480
 _MOST_ROWS = 128
 
@@ -75,6 +77,11 @@ def _heat(report: Report) -> dict[str, object]:
     }
 
 
+def _short(name: str) -> str:
+    """Return a name, or its end: there names differ."""
+    return name if len(name) <= _MOST_CHARACTERS else f"…{name[1 - _MOST_CHARACTERS :]}"
+
+
 class _Names:
     """Texts of bars, each of which the page has once."""
 
@@ -82,6 +89,7 @@ class _Names:
         self.known: dict[str, int] = {}
 
     def __getitem__(self, name: str) -> int:
+        name = _short(name)
         if name not in self.known and len(self.known) >= _MOST_NAMES:
             name = "…"
         return self.known.setdefault(name, len(self.known))
@@ -143,8 +151,8 @@ def _plans(report: Report) -> list[list[object]]:
     for launch in report.launches:
         count, size = plans.get(launch.plan or "local", (0, 0))
         plans[launch.plan or "local"] = count + 1, size + launch.bytes
-    ordered = sorted(plans.items(), key=lambda each: -each[1][1])
-    return [[plan, count, bytes_in_words(size)] for plan, (count, size) in ordered]
+    ordered = sorted(plans.items(), key=lambda each: -each[1][1])[:_MOST_PLANS]
+    return [[_short(plan), count, bytes_in_words(size)] for plan, (count, size) in ordered]
 
 
 def _means(rank: RankSteps, phases: Sequence[str]) -> list[int]:
@@ -169,7 +177,7 @@ def render(report: Report) -> str:
     hosts = {rank.about.host for rank in report.ranks.values()}
     data = {
         "ranks": [f"{rank} {report.ranks[rank].about.host}".strip() for rank in shown],
-        "phases": report.phases,
+        "phases": [_short(phase) for phase in report.phases],
         "work": report.phases.index(COMPUTE),
         "mean": [_means(report.ranks[rank], report.phases) for rank in shown],
         "overlap": [_overlap(report.ranks[rank]) for rank in shown],

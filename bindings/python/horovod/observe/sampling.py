@@ -28,8 +28,8 @@ def _drawn(lengths: Sequence[float]) -> list[int]:
     return list(dict.fromkeys(chosen))
 
 
-def choose_steps(files: Sequence[TimelineFile], most_bytes: int = _MOST_BYTES) -> Steps:
-    """Return the steps of a job, and which of them are to be read.
+def choose_steps(files: Sequence[TimelineFile], most_bytes: int = _MOST_BYTES) -> tuple[Steps, RankTimeline | None]:
+    """Return the steps of a job, with those that are to be read, and the first file's timeline if that is read whole.
 
     Parameters
     ----------
@@ -39,19 +39,20 @@ def choose_steps(files: Sequence[TimelineFile], most_bytes: int = _MOST_BYTES) -
         How much is read of all files together.
     """
     total = sum(file.size for file in files)
-    if total <= most_bytes:
-        steps = steps_of(files[0].timeline())
+    whole = files[0].timeline() if total <= most_bytes else None
+    if whole is not None:
+        steps = steps_of(whole)
     else:
         steps = _all_steps(files[0], files[0].timeline([(0, min(most_bytes, _BYTES_FOR_NAMES))]))
     if not steps.lengths:
         raise NoTimelineError(f"the timeline of rank {files[0].about.rank} has no step: no tensor comes twice")
     steps.drawn = _drawn(steps.lengths)
-    if total > most_bytes:
+    if whole is None:
         count = len(steps.lengths)
         blocks = min(max(int(most_bytes / total * count / (_BLOCK + 2)), _LEAST_BLOCKS), count)
         begins = [block * count // blocks for block in range(blocks)]
         steps.chosen = {*steps.drawn, *(n for begin in begins for n in range(begin, min(begin + _BLOCK, count)))}
-    return steps
+    return steps, whole
 
 
 def _all_steps(file: TimelineFile, beginning: RankTimeline) -> Steps:

@@ -26,7 +26,7 @@ _FAR = 1 << 59  # microseconds
 _MOST_BYTES = 1 << 29  # of a file that is not one event a line, as the engine's is
 _CHUNK = 1 << 21  # bytes of lines that are parsed at once
 _SHORT_LINE = 1 << 12  # one that has no number too long to be read
-_HEAD = 1 << 16
+_HEAD = 1 << 18  # more than a line has
 
 
 @dataclass(frozen=True)
@@ -235,10 +235,9 @@ class TimelineFile:
         with self.path.open("rb") as file:
             head = file.read(_HEAD)
         try:
-            _events_of(head[: head.rfind(b"\n") + 1])
+            return b"\n" in head and bool(_events_of(head[: head.rfind(b"\n") + 1]))
         except Fault:
             return False
-        return True
 
     def _chunks(self, begin: int, end: int) -> Iterator[list[Any]]:
         if not self._has_lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,15 @@ from horovod.common import model
 from horovod.common.model import of
 from horovod.observe import page, sampling, steps, timeline
 from horovod.observe.advice import advise
+from horovod.observe.flight import NoRecordError
+from horovod.observe.jobs import find_timelines
 from horovod.version import add_version
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="roda-trace",
-        usage="roda-trace [OPTION]... TIMELINE...",
+        usage="roda-trace [OPTION]... [TIMELINE]...",
         examples=[
             ("HOROVOD_TIMELINE='trace.{rank}.json' horovodrun -np 4 python train.py", "writes the timelines"),
             ("roda-trace trace.*.json", "prints advice, and writes roda-trace.html"),
@@ -28,7 +31,9 @@ def _parser() -> Parser:
         "HOROVOD_TIMELINE='trace.{rank}.json'.",
     )
     add_version(parser)
-    parser.add_argument("timelines", nargs="+", type=Path, help="files of the ranks, of one at least")
+    parser.add_argument(
+        "timelines", nargs="*", type=Path, help="files of the ranks; by default those of the one job here"
+    )
     parser.add_argument("-o", "--output", type=Path, default=Path("roda-trace.html"), help="the page (roda-trace.html)")
     parser.add_argument(
         "--perf", type=Path, metavar="FILE", help="what roda-perf --json printed on these hosts, to compare with"
@@ -87,19 +92,26 @@ def analyse(paths: Sequence[Path], measured: Mapping[int, float] | None = None) 
     NoTimelineError
         A file is no timeline, or has no step; the text says which, and why.
     """
+    gc.disable()  # what is read has no cycles, and to look for some takes a quarter of the time
+    try:
+        return _analyse(paths, measured or {})
+    finally:
+        gc.enable()
+        _tell("")
+
+
+def _analyse(paths: Sequence[Path], measured: Mapping[int, float]) -> steps.Report:
     files = sorted(map(timeline.TimelineFile, paths), key=lambda file: file.about.rank)
     _tell("Looking for the steps")
-    told = sampling.choose_steps(files)
+    told, first = sampling.choose_steps(files)
     order: list[str] = []
     ranks = []
     for number, file in enumerate(files, 1):
         _tell(f"Reading rank {file.about.rank}: {number} of {len(files)}")
-        own = file.timeline(sampling.parts_of(file, told))
+        own = first if first is not None and number == 1 else file.timeline(sampling.parts_of(file, told))
         ranks.append(steps.of_rank(own, told, order))
-        if number == 1:
-            first = own
-    _tell("")
-    report = steps.report(told, ranks, first, order, measured or {})
+        first = first or own
+    report = steps.report(told, ranks, first, order, measured)
     report.advice = advise(report)
     return report
 
@@ -120,10 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        report = analyse(options.timelines, _read_measured(options.perf))
+        report = analyse(options.timelines or find_timelines("roda-trace"), _read_measured(options.perf))
         options.output.write_text(page.render(report), encoding="utf-8")
-    except (timeline.NoTimelineError, OSError) as error:
-        _tell("")
+    except (timeline.NoTimelineError, NoRecordError, OSError) as error:
         print(f"roda-trace: {error}", file=sys.stderr)
         return 1
     for advice in report.advice:
