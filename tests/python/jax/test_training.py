@@ -84,6 +84,17 @@ def test_two_optimizers_in_one_function(options: dict[str, Any]) -> None:
             assert np.allclose(array, i - 5 * mean * (number + 1))
 
 
+def test_another_order_on_another_rank_is_an_error() -> None:
+    optimizers = [hvd.distributed(optax.sgd(1.0)) for _ in range(2)]
+    if hvd.rank() == 1:
+        optimizers.reverse()
+    params = jnp.ones(3)
+    steps = [jax.jit(lambda g, o=o: o.update(g, o.init(params), params)[0]) for o in optimizers]
+    assert np.allclose(steps[0](params), -1.0)
+    with pytest.raises(RuntimeError, match="in the same order on all ranks"):
+        steps[1](params)
+
+
 def test_an_optimizer_outside_of_compiled_functions() -> None:
     expected, _ = trained(optax.sgd(0.1), 1, mean_gradients)
     for sharded in (False, True):

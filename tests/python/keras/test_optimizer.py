@@ -67,6 +67,18 @@ def test_two_optimizers_of_variables_with_the_same_names(hvd: ModuleType, keras:
             assert np.allclose(weight.numpy(), -5 * mean_of_ranks(hvd) * number)
 
 
+@pytest.mark.skipif(LEGACY, reason="Keras 2 is for graphs and eager mode alike named by its variables")
+def test_another_order_on_another_rank_is_an_error(hvd: ModuleType, keras: ModuleType) -> None:
+    optimizers = [hvd.DistributedOptimizer(keras.optimizers.SGD(1.0)) for _ in range(2)]
+    weights = [variable(keras, [1.0, 2.0], "twin") for _ in optimizers]
+    first, second = (1, 0) if hvd.rank() == 1 else (0, 1)
+    applied(hvd, keras, optimizers[first], weights[first])
+    if hvd.size() == 1:
+        pytest.skip("a lone rank has one order")
+    with pytest.raises(RuntimeError, match="in the same order on all ranks"):
+        applied(hvd, keras, optimizers[second], weights[second])
+
+
 @pytest.mark.skipif(not LEGACY, reason="Keras 3 has no legacy optimizers")
 def test_optimizers_from_before_keras_2_11(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
     weight = variable(keras, [1.0, 2.0])
@@ -253,6 +265,8 @@ def test_wrong_arguments(hvd: ModuleType, keras: ModuleType) -> None:
         refuse("groups should be a non-negative integer", groups="all")
     with pytest.raises(ValueError, match="distributed already"):
         hvd.DistributedOptimizer(hvd.DistributedOptimizer(keras.optimizers.SGD(1.0)))
+    with pytest.raises(TypeError, match="wraps an optimizer of Keras, and got 'sgd'"):
+        hvd.DistributedOptimizer("sgd")
 
 
 class TestOfTensorFlow:

@@ -102,6 +102,16 @@ def test_two_trainers_without_prefixes_reduce_at_the_same_time() -> None:
             assert np.allclose(parameter.data().asnumpy(), 0.01 - 10 * (i + 1) * (hvd.size() + 1) / 2)
 
 
+def test_another_order_on_another_rank_is_an_error() -> None:
+    optimizers = [hvd.DistributedOptimizer(mx.optimizer.SGD(learning_rate=1.0)) for _ in range(2)]
+    if hvd.rank() == 1:
+        optimizers.reverse()
+    weight, state = mx.nd.ones(3), optimizers[0].create_state(0, mx.nd.ones(3))
+    optimizers[0].update(0, weight, mx.nd.ones(3), state)
+    with pytest.raises(RuntimeError, match="in the same order on all ranks"):
+        optimizers[1].update(0, weight, mx.nd.ones(3), state)
+
+
 def test_parameters_that_are_initialised_later() -> None:
     net = make_net(hvd.rank())
     hvd.broadcast_parameters(net.collect_params(), root_rank=0)
@@ -117,6 +127,8 @@ def test_plain_arrays_and_what_is_no_dict() -> None:
     if hvd.size() > 1:
         with pytest.raises(ValueError, match="takes a dict"):
             hvd.broadcast_parameters([mx.nd.ones((1,))])
+    with pytest.raises(TypeError, match="wraps an mx.optimizer.Optimizer, and got 'sgd'"):
+        hvd.DistributedOptimizer("sgd")
 
 
 @pytest.mark.parametrize("num_groups", [0, 1])

@@ -175,7 +175,7 @@ def test_unsupported_type_is_refused() -> None:
 def test_sparse(op: int) -> None:
     rank, size = hvd.rank(), hvd.size()
     tensor = torch.sparse_coo_tensor([[0, rank + 1]], [1.0, 2.0], (size + 1,))
-    result = hvd.sparse_allreduce_async(tensor, "sparse", op)().to_dense()
+    result = hvd.synchronize(hvd.sparse_allreduce_async(tensor, "sparse", op)).to_dense()
     expected = torch.tensor([float(size)] + [2.0] * size)
     assert torch.allclose(result, expected / (size if op == hvd.Average else 1))
 

@@ -34,6 +34,11 @@ def test_broadcast_object_from_every_root() -> None:
         assert (result is mine) == (root == hvd.rank())
 
 
+def test_objects_without_names_may_be_of_different_types() -> None:
+    assert hvd.broadcast_object({"epoch": 3} if hvd.rank() == 0 else None) == {"epoch": 3}
+    assert hvd.allgather_object(None if hvd.rank() else "root") == ["root"] + [None] * (hvd.size() - 1)
+
+
 def test_allgather_object_is_ordered_by_rank() -> None:
     results = hvd.allgather_object({"rank": hvd.rank(), "data": "x" * (100 * hvd.rank())})
     assert [r["rank"] for r in results] == list(range(hvd.size()))
@@ -69,9 +74,12 @@ def test_broadcast_parameters_that_are_strided() -> None:
     assert base.tolist() == [[0.0] * 4] * 4
 
 
-def test_broadcast_parameters_refuses_generators() -> None:
+def test_broadcast_parameters_refuses_what_holds_no_parameters() -> None:
+    model = make_model(0)
     with pytest.raises(ValueError, match="invalid params of type"):
-        hvd.broadcast_parameters(make_model(0).named_parameters(), 0)
+        hvd.broadcast_parameters(model.named_parameters(), 0)
+    with pytest.raises(ValueError, match="call broadcast_optimizer_state"):
+        hvd.broadcast_parameters(torch.optim.SGD(model.parameters(), lr=0.1).state_dict(), 0)
 
 
 OPTIMIZERS = {

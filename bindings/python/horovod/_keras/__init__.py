@@ -150,6 +150,8 @@ class _Keras2(Distributed):
 
 
 def _check(optimizer: Any, op: int, backward_passes_per_step: int) -> None:
+    if not hasattr(optimizer, "get_config"):
+        raise TypeError(f"DistributedOptimizer() wraps an optimizer of Keras, and got {optimizer!r:.60}.")
     if op not in (Average, Sum):
         raise ValueError("op currently only supports Average and Sum")
     if isinstance(optimizer, Distributed):

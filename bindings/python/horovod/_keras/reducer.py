@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from horovod.common.basics import Average
-from horovod.common.claims import Claimant
+from horovod.common.claimant import Claimant
 from horovod.common.process_sets import ProcessSet
 
 
@@ -32,7 +32,7 @@ class DenseReducer:
             "process_set": process_set,
         }
         self._process_set = process_set
-        self._claimant = Claimant(process_set.claims)
+        self._claimant = Claimant(process_set)
         self._scale_local = scale_local
         self._local: set[str] = set()
 

@@ -199,6 +199,8 @@ class HorovodBasics:
     def shutdown(self) -> None:
         """Stop the engine on every rank of the job and drop all handles; :meth:`init` may follow again."""
         error = sys.exc_info()[1]  # ``finally: hvd.shutdown()``
+        if error is None and _roda.is_initialized():
+            program_end.finish()
         _roda.shutdown(None if error is None else f"called hvd.shutdown() after {program_end.describe(error)}")
         rank_process.unmark()
         forget_process_sets()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 
 class Claims:
@@ -15,6 +15,7 @@ class Claims:
 
     def __init__(self) -> None:
         self._names: set[str] = set()
+        self._users: dict[str, set[int]] = {}
         self._last = 1
         self.made = 0  # optimizers so far, where a framework counts them
 
@@ -28,6 +29,14 @@ class Claims:
         self._last += 1
         return self._last
 
+    def place(self, names: Iterable[str], made_as: int) -> int:
+        """Return how many optimizers that claimed one of the names before were made before, where they are counted."""
+        earlier: set[int] = set()
+        for name in names:
+            earlier |= {other for other in self._users.setdefault(name, set()) if other < made_as}
+            self._users[name].add(made_as)
+        return len(earlier)
+
     def renew(self, names: Iterable[str], number: int) -> None:
         """Claim names under the number that they had before ranks began to count anew."""
         self._names |= set(names)
@@ -37,30 +46,3 @@ class Claims:
 def prefix_of(number: int) -> str:
     """Return what stands before the names of an optimizer with this number."""
     return f"optimizer.{number}." if number > 1 else ""
-
-
-class Claimant:
-    """One optimizer, of a framework that traces programs: the number in what was traced once stays.
-
-    Parameters
-    ----------
-    claims : callable
-        Returns the claims of the process set: ``process_set.claims``.
-    """
-
-    def __init__(self, claims: Callable[[], Claims]) -> None:
-        self._current, self._claims = claims, None
-        self._names: set[str] = set()
-        self._number = 1
-
-    def prefix(self, names: Iterable[str]) -> str:
-        """Return what to put before each of the names, which are claimed in the first call."""
-        claims = self._current()
-        if claims is not self._claims:
-            self._claims = claims
-            claims.renew(self._names, self._number)
-        new = set(names) - self._names
-        self._names |= new
-        if new and self._number == 1:
-            self._number = claims.number(new)
-        return prefix_of(self._number)

@@ -21,6 +21,7 @@ from horovod.common.operations import (
 from horovod.common.process_sets import ProcessSet, global_process_set
 
 _UINT8 = DTYPE_NAMES.index("uint8")
+_UNNAMED = "object"  # not the type: a rank that only receives may well give None
 _SIZE = struct.Struct("=q")
 
 
@@ -100,7 +101,7 @@ def broadcast_object(
     root_rank : int
         World rank of the sender.
     name : str, optional
-        What the ranks match by; by default the name of the object's type, so that must be the same everywhere.
+        What the ranks match by.
     process_set : ProcessSet
         Who takes part.
 
@@ -114,7 +115,7 @@ def broadcast_object(
     ValueError
         On all ranks, when the root's object cannot be pickled.
     """
-    name = type(obj).__name__ if name is None else name
+    name = name or _UNNAMED
     is_root = _roda.rank() == root_rank
     payload, size, error = _pickled(obj) if is_root else (None, 0, None)
     (size,) = _SIZE.unpack(_broadcast(bytearray(_SIZE.pack(size)), root_rank, f"{name}.sz", process_set))
@@ -133,7 +134,7 @@ def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet 
     obj : object
         This rank's.
     name : str, optional
-        What the ranks match by; by default the name of the object's type.
+        What the ranks match by.
     process_set : ProcessSet
         Who takes part.
 
@@ -147,7 +148,7 @@ def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet 
     ValueError
         On all ranks, when one rank's object cannot be pickled.
     """
-    name = type(obj).__name__ if name is None else name
+    name = name or _UNNAMED
     payload, size, error = _pickled(obj)
     sizes = [size for (size,) in _SIZE.iter_unpack(_allgather(bytearray(_SIZE.pack(size)), f"{name}.sz", process_set))]
     gathered = _allgather(payload, f"{name}.t", process_set)

@@ -146,12 +146,12 @@ def poll(handle: int) -> bool:
     return _roda.poll(entry[0])
 
 
-def synchronize(handle: int) -> Any:
+def synchronize(handle: int | Callable[[], Any]) -> Any:
     """Wait for an asynchronous operation.
 
     Parameters
     ----------
-    handle : int
+    handle : int or callable
         From an ``*_async`` function.
 
     Returns
@@ -166,6 +166,8 @@ def synchronize(handle: int) -> Any:
     KeyboardInterrupt, or whatever else a signal's handler raises
         The operation goes on, and its handle can be waited for again.
     """
+    if callable(handle):  # of sparse_allreduce_async
+        return handle()
     entry = _pending.pop(handle, None)
     if entry is None:
         return None

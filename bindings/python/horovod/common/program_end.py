@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 import types
+from collections.abc import Callable
 from typing import Any
 
 from horovod import _roda
@@ -25,6 +26,9 @@ _CULPRIT_SECONDS = 3.0  # for another rank's process to end
 _SECONDS_TO_BE_SEEN = 1.0  # for a launcher that looks at its processes now and then to see that end first
 _MOST_TEXT = 300
 _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
+
+# What waits for operations that a framework begins later than the program says; called before a rank leaves the job.
+finishers: list[Callable[[], None]] = []
 
 _owner = 0  # the process that has the hooks
 _rank = -1  # of the latest engine
@@ -212,7 +216,14 @@ def _end_with_status(error: SystemExit) -> None:
 
 def _shut_down(how: str) -> None:
     if os.getpid() == _owner and _roda.is_initialized():
+        finish()
         _roda.shutdown(how)
+
+
+def finish() -> None:
+    """Wait for what frameworks have yet to begin."""
+    for finisher in finishers:
+        finisher()
 
 
 def _shut_down_at_exit() -> None:

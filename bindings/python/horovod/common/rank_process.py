@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 _MARK = "_RODA_RANK"
 _OURS = ("HOROVOD_RANK", "HOROVOD_SIZE") + tuple(
@@ -59,8 +60,10 @@ def refuse_child() -> None:
     if rank is None or is_alone() or not told or rank[1] == _marked_by:
         return
     if told.items() <= json.loads(os.environ[_MARK])["place"].items():
+        again = "Its program ran again here, as multiprocessing does it: call hvd.init() in `if __name__ == '__main__':`. "
         raise ValueError(
             f"This process was started by rank {rank[0]} (process {rank[1]}) of a running job, and is no rank itself. "
+            f"{again if '__mp_main__' in sys.modules else ''}"
             "To use Horovod in it alone, set HOROVOD_SIZE=1 in its environment. To start another job, use horovodrun, "
             "or another launcher after removing the variables that begin with HOROVOD_."
         )

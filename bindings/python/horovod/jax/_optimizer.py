@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from horovod.common.basics import Adasum, Average
-from horovod.common.claims import Claimant
+from horovod.common.claimant import Claimant
 from horovod.common.operations import ALLGATHER, REDUCESCATTER, set_id_of
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.jax import mpi_ops
@@ -83,7 +83,7 @@ def distributed(
         raise ValueError("sharded=True works with op=Average or Sum, and without compression.")
     factors = {"prescale_factor": 1 / gradient_predivide_factor, "postscale_factor": gradient_predivide_factor}
 
-    claimant = Claimant(process_set.claims)
+    claimant = Claimant(process_set)
 
     def own_name() -> str:
         return claimant.prefix([name]) + name

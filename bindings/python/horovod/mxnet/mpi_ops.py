@@ -8,6 +8,7 @@ Arrays are dense and in the CPU's memory, of uint8, int8, int32, int64, float16,
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import operator
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from horovod.common import operations
+from horovod.common import operations, program_end
 from horovod.common.basics import (
     Adasum as Adasum,
     Average as Average,
@@ -49,6 +50,14 @@ _note_raises_at_once = raises("""
     TypeError, ValueError
         For what is not a dense array of the CPU, and for a wrong argument or process set.
 """)
+
+
+def _wait_for_all() -> None:
+    with contextlib.suppress(mx.base.MXNetError):  # which whoever reads the result is told
+        mx.nd.waitall()
+
+
+program_end.finishers.append(_wait_for_all)
 
 
 def _load_library() -> ctypes.CDLL:

@@ -9,7 +9,7 @@ from typing import Any
 import mxnet as mx
 
 from horovod.common.basics import Average
-from horovod.common.claims import Claimant
+from horovod.common.claimant import Claimant
 from horovod.common.compression import Compressor
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.mxnet.compression import Compression
@@ -32,7 +32,7 @@ class _Averager:
         self._factors = (1.0 / predivide_factor, predivide_factor)
         self._num_groups = num_groups
         self._set = process_set
-        self._claimant = Claimant(process_set.claims)
+        self._claimant = Claimant(process_set)
 
     def __call__(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
         if self._set.included() is False or self._set.size() == 1:  # others step with gradients of their own
@@ -72,6 +72,8 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         num_groups: int = 0,
         process_set: ProcessSet = global_process_set,
     ) -> None:
+        if not isinstance(optimizer, mx.optimizer.Optimizer):
+            raise TypeError(f"DistributedOptimizer() wraps an mx.optimizer.Optimizer, and got {optimizer!r:.60}.")
         # Not the base class's constructor: what the optimizer has stands in for what it would set.
         self._optimizer = optimizer
         self._average = _Averager(gradient_predivide_factor, num_groups, process_set)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 import horovod.tensorflow as hvd
-from horovod.common.claims import Claimant
+from horovod.common.claimant import Claimant
 from horovod.tensorflow._gradients import GradientReducer, check_groups
 from horovod.tensorflow.gradient_aggregation import KerasAggregation as KerasAggregation
 
@@ -44,7 +44,7 @@ def broadcast_global_variables(root_rank: int) -> None:
 class _Reducer(GradientReducer):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._claimant = Claimant(self.process_set.claims)
+        self._claimant = Claimant(self.process_set)
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Reduce, whatever the scope: Keras counts its optimizers, and ranks may have made more of them."""

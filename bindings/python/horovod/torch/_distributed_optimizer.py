@@ -317,7 +317,9 @@ class DistributedMixin:
         if self._handles:
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
-                "optimizer.synchronize(). This is prohibited as it can cause a race condition."
+                "optimizer.synchronize(). This is prohibited as it can cause a race condition. Where another model's "
+                "loss reaches these parameters, as a GAN's does, let them have no gradients then: "
+                "model.requires_grad_(False)."
             )
         self._synchronized = False
         super().zero_grad(*args, **kwargs)  # type: ignore[misc]

@@ -53,4 +53,5 @@ def zero_gradient(parameter: torch.Tensor, is_sparse: bool) -> torch.Tensor:
     if not is_sparse:
         return torch.zeros_like(parameter)
     no_rows = torch.empty((1, 0), dtype=torch.int64, device=parameter.device)
-    return torch.sparse_coo_tensor(no_rows, parameter.new_empty((0, *parameter.shape[1:])), parameter.shape)
+    values = parameter.new_empty((0, *parameter.shape[1:]))
+    return torch.sparse_coo_tensor(no_rows, values, parameter.shape, check_invariants=False)

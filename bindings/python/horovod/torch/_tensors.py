@@ -112,7 +112,7 @@ def check_tensor(tensor: torch.Tensor) -> int:
     if dtype is None or tensor.layout is not torch.strided or tensor.is_meta or tensor.is_nested:
         raise ValueError(f"Tensor type {_type_name(tensor)} is not supported.")
     if not tensor.is_contiguous():
-        raise ValueError("Tensor is required to be contiguous.")
+        raise ValueError("Tensor is required to be contiguous. Give tensor.contiguous().")
     return dtype
 
 

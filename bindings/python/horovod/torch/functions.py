@@ -24,6 +24,8 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
         The rank that has the values.
     """
     if isinstance(params, Mapping):
+        if "param_groups" in params:
+            raise ValueError("invalid params: these are an optimizer's; call broadcast_optimizer_state(optimizer, ...)")
         named = sorted(params.items())
     elif isinstance(params, list):
         named = [p if isinstance(p, tuple) else (None, p) for p in params]

@@ -107,7 +107,8 @@ def sparse_allreduce_async(
         all_indices, all_values = expect(indices), expect(values)
         if op == Average:
             all_values = all_values / process_set.size()
-        return torch.sparse_coo_tensor(all_indices.t(), all_values.to(tensor.dtype), tensor.size())
+        all_values = all_values.to(tensor.dtype)
+        return torch.sparse_coo_tensor(all_indices.t(), all_values, tensor.size(), check_invariants=False)
 
     return wait
 
