@@ -170,6 +170,27 @@ def test_the_advice_names_the_planted_cause_and_nothing_else(cause: str, tmp_pat
     assert re.match(expected, advice), advice
 
 
+def test_a_rank_of_another_job_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = Job(2, 6).write(tmp_path)
+    stranger = Writer(2)
+    stranger.announced("other", {2: 0})
+    stranger.ran("other", 1, 1, 1)
+    files.append(stranger.write(tmp_path / "trace.2.json"))
+    assert trace.main([*map(str, files), "-o", str(tmp_path / "page")]) == 0
+    assert "The timeline of rank 2 has no step: all that" in capsys.readouterr().out
+    assert "The timeline of rank 2 has no step: all that" in (tmp_path / "page").read_text()
+
+
+def test_a_large_file_without_launches_is_read_whole(tmp_path: Path) -> None:
+    (path,) = Job(1, 400).write(tmp_path)
+    path.write_text(re.sub(r'"launch": \d+, "set": 0, ', "", path.read_text()))
+    files = [timeline.TimelineFile(path)]
+    told, whole = sampling.choose_steps(files, 100_000)
+    assert len(told.lengths) == 400
+    assert sampling.parts_of(files[0], told) == [(0, files[0].size)]
+    assert len(steps.of_rank(whole, told, []).steps) == 400
+
+
 def test_each_rank_has_its_own_steps(tmp_path: Path) -> None:
     """One that is ahead begins the next step within the first one's."""
     report = report_of(Job(late=lambda rank, step: 300 * (4 - rank)).write(tmp_path))
@@ -183,8 +204,6 @@ def test_a_long_job_is_read_in_parts(tmp_path: Path) -> None:
     """All steps' lengths are told, and the longest ones are read."""
     job = Job(steps=400, late=lambda rank, step: 40 * rank + (9000 if step == 333 and rank == 2 else 0))
     files = [timeline.TimelineFile(path) for path in job.write(tmp_path)]
-    for file in files:
-        file._has_lines = True
     whole, _ = sampling.choose_steps(files)
     told, _ = sampling.choose_steps(files, 400_000)
     assert len(told.lengths) == 399, "all but the last one"

@@ -42,7 +42,8 @@ def _shown_ranks(report: Report) -> list[int]:
 
 def _heat(report: Report) -> dict[str, object]:
     """Return ranks by steps for each of some times, as bytes of which 255 is the largest; in a bin, the longest."""
-    rows, columns = _bins(len(report.ranks), _MOST_ROWS), _bins(len(report.read), _MOST_COLUMNS)
+    read = report.read
+    rows, columns = _bins(len(report.ranks), _MOST_ROWS), _bins(len(read), _MOST_COLUMNS)
     ranks = list(report.ranks.values())
 
     def told(what: str, value: Callable[[RankSteps, int, RankStep], float]) -> dict[str, object]:
@@ -51,7 +52,7 @@ def _heat(report: Report) -> dict[str, object]:
                 (
                     value(ranks[r], number, ranks[r].steps[number])
                     for r in row
-                    for number in (report.read[c] for c in column)
+                    for number in (read[c] for c in column)
                     if number in ranks[r].steps
                 ),
                 default=0.0,
@@ -66,7 +67,7 @@ def _heat(report: Report) -> dict[str, object]:
     held_up = report.held_up
     return {
         "rows": [ranks_in_words(ranks[r].about.rank for r in row) for row in rows],
-        "columns": [[report.read[column[0]] + 1, report.read[column[-1]] + 1] for column in columns],
+        "columns": [[read[column[0]] + 1, read[column[-1]] + 1] for column in columns],
         "values": [
             told("the others wait for it alone", lambda rank, n, _: held_up.get(rank.about.rank, {}).get(n, 0.0)),
             told("it waits for other ranks", lambda _, __, step: step.split.get(WAIT, 0.0)),
@@ -127,7 +128,7 @@ def _drawn(report: Report, ranks: Sequence[int], names: _Names) -> tuple[list[di
 
 
 def _left_out(report: Report, ranks: Sequence[int], bars: int) -> list[str]:
-    told = []
+    told = list(report.left_out)
     count, read = len(report.steps.lengths), len(report.read)
     if report.steps.chosen is not None:
         told.append(

@@ -39,11 +39,13 @@ def choose_steps(files: Sequence[TimelineFile], most_bytes: int = _MOST_BYTES) -
         How much is read of all files together.
     """
     total = sum(file.size for file in files)
-    whole = files[0].timeline() if total <= most_bytes else None
-    if whole is not None:
-        steps = steps_of(whole)
-    else:
+    whole = None
+    steps = Steps({}, "", [])
+    if total > most_bytes and files[0].has_lines:
         steps = _all_steps(files[0], files[0].timeline([(0, min(most_bytes, _BYTES_FOR_NAMES))]))
+    if not steps.lengths:  # or the file does not tell of launches
+        whole = files[0].timeline()
+        steps = steps_of(whole)
     if not steps.lengths:
         raise NoTimelineError(f"the timeline of rank {files[0].about.rank} has no step: no tensor comes twice")
     steps.drawn = _drawn(steps.lengths)
@@ -84,7 +86,7 @@ def _lines(file: TimelineFile) -> Iterator[bytes]:
 
 def parts_of(file: TimelineFile, steps: Steps) -> list[tuple[int, int]]:
     """Return the parts of a rank's file, in bytes, in which the chosen steps are."""
-    if steps.chosen is None:
+    if steps.chosen is None or not file.has_lines:
         return [(0, file.size)]
     keys = {number: key for key, number in steps.numbers.items()}
     parts: list[tuple[int, int]] = []

@@ -98,7 +98,7 @@ class RankStep:
     """One step of one rank: microseconds by what the furthest tensor is at."""
 
     split: dict[str, float]
-    work: float  # from the end of the last operation of the step before to the last submission, nothing else running
+    work: float  # no operation is under way
     running: float  # data move
     overlapped: float  # of that: before the last tensor was submitted
     submitting: float  # from the first submission to the last
@@ -161,6 +161,7 @@ class Report:
     sizes: list[BySize]
     offsets: dict[int, float]  # by rank: microseconds to add to its file's time for the first one's
     clocks_apart: float  # of hosts, at most, in microseconds
+    left_out: list[str]  # ranks, and why
     advice: list[str] = field(default_factory=list)
 
     @property
@@ -270,7 +271,7 @@ def of_rank(timeline: RankTimeline, steps: Steps, order: list[str]) -> RankSteps
     windows = step_windows(timeline, steps)
     if not windows:
         raise NoTimelineError(
-            f"the timeline of rank {timeline.rank} has no step: all that it tells took no time, or is of another job"
+            f"The timeline of rank {timeline.rank} has no step: all that it tells took no time, or is of another job."
         )
     gathered: dict[str, list[Interval]] = defaultdict(list)
     for use in timeline.uses:
@@ -360,7 +361,12 @@ def _sizes(launches: Sequence[Launch], measured: Mapping[int, float]) -> list[By
 
 
 def report(
-    steps: Steps, ranks: Sequence[RankSteps], first: RankTimeline, order: Sequence[str], measured: Mapping[int, float]
+    steps: Steps,
+    ranks: Sequence[RankSteps],
+    first: RankTimeline,
+    order: Sequence[str],
+    measured: Mapping[int, float],
+    left_out: list[str],
 ) -> Report:
     """Return what is known, without advice.
 
@@ -376,6 +382,8 @@ def report(
         All phases of the ranks but those that every job has.
     measured : mapping
         What the machine can do: gigabytes a second by bytes.
+    left_out : list of str
+        Why a rank is not among them.
     """
     launches = _launches(first)
     offsets, apart = align(ranks)
@@ -388,4 +396,5 @@ def report(
         sizes=_sizes(launches, measured),
         offsets=offsets,
         clocks_apart=apart,
+        left_out=left_out,
     )

@@ -222,7 +222,7 @@ class TimelineFile:
         self.path = path
         try:
             self.size = path.stat().st_size
-            self._has_lines = self.size > _CHUNK and self._begins_with_lines()
+            self.has_lines = self.size > _HEAD and self._begins_with_lines()
             about = next(map(_about, filter(_tells_of_the_file, next(self._chunks(0, _HEAD)))), _NOTHING)
         except (OSError, Fault) as error:
             raise NoTimelineError(f"{path} is no timeline: {error}") from error
@@ -240,7 +240,7 @@ class TimelineFile:
             return False
 
     def _chunks(self, begin: int, end: int) -> Iterator[list[Any]]:
-        if not self._has_lines:
+        if not self.has_lines:
             yield _EVENTS.take(parse(read_text(self.path, _MOST_BYTES)))
             return
         with self.path.open("rb") as file:

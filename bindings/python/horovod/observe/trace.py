@@ -105,13 +105,19 @@ def _analyse(paths: Sequence[Path], measured: Mapping[int, float]) -> steps.Repo
     _tell("Looking for the steps")
     told, first = sampling.choose_steps(files)
     order: list[str] = []
-    ranks = []
+    ranks: list[steps.RankSteps] = []
+    left_out: list[str] = []
     for number, file in enumerate(files, 1):
         _tell(f"Reading rank {file.about.rank}: {number} of {len(files)}")
         own = first if first is not None and number == 1 else file.timeline(sampling.parts_of(file, told))
-        ranks.append(steps.of_rank(own, told, order))
         first = first or own
-    report = steps.report(told, ranks, first, order, measured)
+        try:
+            ranks.append(steps.of_rank(own, told, order))
+        except timeline.NoTimelineError as error:
+            if not ranks:
+                raise
+            left_out.append(str(error))
+    report = steps.report(told, ranks, first, order, measured, left_out)
     report.advice = advise(report)
     return report
 
@@ -137,8 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (timeline.NoTimelineError, NoRecordError, OSError) as error:
         print(f"roda-trace: {error}", file=sys.stderr)
         return 1
-    for advice in report.advice:
-        print(advice)
+    for sentence in [*report.advice, *report.left_out]:
+        print(sentence)
     if report.clocks_apart >= 1000:
         print(f"The hosts' clocks are up to {report.clocks_apart / 1e3:.3g} ms apart, which is taken into account.")
     print(f"More is in {options.output}.")
