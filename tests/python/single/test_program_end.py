@@ -74,10 +74,10 @@ def leave():
 
 def main():
     hvd.init()
-    objects.allgather_object(0)
-    if hvd.rank() == hvd.size() - 1:
-        return leave()
     try:
+        objects.allgather_object(0)  # where the last rank is through first, this fails elsewhere
+        if hvd.rank() == hvd.size() - 1:
+            return leave()
         while True:
             objects.allgather_object(0)
     except RuntimeError as error:

@@ -19,8 +19,9 @@ import horovod.spark
 import pytest
 from horovod.runner.common.util.timeout import Timeout, TimeoutException
 from horovod.runner.job import JobFailedError
+from horovod.runner.util import network
 from horovod.runner.util.wire import Wire, prove
-from horovod.spark import runner
+from horovod.spark import application, runner
 from horovod.spark.gathering import Gathering
 from horovod.spark.stage import StageFailedError
 from horovod.spark.task import Place, get_available_devices
@@ -226,3 +227,9 @@ def test_the_example_learns(context: SparkContext) -> None:
     accuracy, ranks = done.stdout.splitlines()[-1].split()[1::5]
     assert float(accuracy) > 0.9, done.stdout
     assert ranks == "2"
+
+
+def test_the_driver_of_a_local_master_is_at_the_loopback_address_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "loopback_address", lambda: "::1")
+    driver = application.find_driver(SimpleNamespace(master="local[2]"), [])
+    assert (driver.numeric_address, driver.listens_at) == ("::1", "::1")
