@@ -1,9 +1,9 @@
-"""Two networks learn against each other: a generator of points on a circle, and a discriminator that tells them from such.
+"""Two networks learn against each other: a generator of points on a circle, and a discriminator of real and made ones.
 
 horovodrun -np 2 python examples/pytorch_gan.py
 
-Each network has a distributed optimizer. The generator's loss passes through the discriminator: its parameters are frozen
-then, or their gradients would be reduced, too, and nobody would wait for them.
+Each network has a distributed optimizer. The generator's loss passes through the discriminator, whose parameters are
+frozen then: else their gradients would be reduced, too, and nobody would wait for them.
 """
 
 from __future__ import annotations

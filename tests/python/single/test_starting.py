@@ -203,7 +203,7 @@ if __name__ == "__main__":
 def test_a_program_that_its_children_run_again(horovodrun: Launch, program: Path) -> None:
     (program / "unguarded.py").write_text(UNGUARDED)
     done = horovodrun("-np", "2", sys.executable, "unguarded.py", cwd=program)
-    assert done.stderr.count("call hvd.init() in `if __name__ == '__main__':`") == 2, done.stderr
+    assert done.stderr.count("put hvd.init() in `if __name__ == '__main__':`") == 2, done.stderr
 
 
 TORCH_SPAWN = """

@@ -63,6 +63,6 @@ class Claimant:
         if sum(run([request], 0, lambda _: pair)) not in (0, _TOTAL):
             raise RuntimeError(
                 "The ranks use different optimizers at once. Optimizers whose tensors have the same names must be made, "
-                f"and used for the first time, in the same order on all ranks; here {place} of those in use were made "
-                "before this one, elsewhere more or fewer. Or give them different names: name=, or prefix= in MXNet."
+                "and used for the first time, in the same order on all ranks. Here others made before this one, and in "
+                f"use, are {place}; elsewhere more or fewer. Or give them different names: name=, or prefix= in MXNet."
             )
