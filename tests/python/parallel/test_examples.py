@@ -1,4 +1,4 @@
-"""The transformer of the examples becomes the same whatever the number of ranks and the way it is trained."""
+"""Models of the examples become the same whatever the number of ranks and the way they are trained."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 STEPS, BATCH = 8, 12  # 1, 2, 3 and 4 ranks share it out evenly
 
 
-def example() -> ModuleType:
-    path = Path(__file__).resolve().parents[3] / "examples/pytorch_transformer.py"
-    spec = importlib.util.spec_from_file_location("transformer", path)
+def example(name: str = "transformer") -> ModuleType:
+    path = Path(__file__).resolve().parents[3] / f"examples/pytorch_{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -48,3 +48,10 @@ def test_training_equals_one_process(way: str, trained_alone: torch.nn.Module) -
     for (name, a), b, before in zip(model.named_parameters(), trained_alone.parameters(), untrained.parameters()):
         assert torch.allclose(a, b, rtol=1e-3, atol=2e-4), name
         assert not torch.equal(a, before), name
+
+
+def test_a_gan_equals_one_process() -> None:
+    train = example("gan").train
+    alone = train(5, 4, list(range(hvd.size())), is_distributed=False)
+    for mine, expected in zip(train(5, 4, [hvd.rank()]).parameters(), alone.parameters()):
+        assert torch.allclose(mine, expected, atol=1e-9)

@@ -149,6 +149,7 @@ def test_wrong_command_lines(argv: list[str]) -> None:
         (["-np", "2", "--min-np", "1", "-H", "a:1,b:0", "t"], "(2) than there are available slots (1)"),
         (["-np", "2", "-H", "localhost:2:3", "t"], "Invalid host input"),
         (["-np", "2", "--hostfile", "/nowhere", "t"], "--hostfile /nowhere: No such file or directory"),
+        (["-np", "2", "--config-file", "/nowhere", "t"], "--config-file /nowhere: No such file or directory"),
         (["-np", "2", "--min-np", "3", "t"], "--min-np 3 must be at least 1, and at most -np 2"),
         (["-np", "4", "--min-np", "1", "--max-np", "3", "t"], "--max-np 3 must be at least -np 4"),
         (["-np", "2", "--min-np", "1", "--reset-limit", "-1", "t"], "--reset-limit -1 must be >= 0"),

@@ -188,6 +188,24 @@ def test_children_of_a_rank(horovodrun: Launch, program: Path) -> None:
     ranks(horovodrun("-np", "2", sys.executable, "spawn.py", cwd=program), "[['0', '1'], ['0', '1']]")
 
 
+UNGUARDED = """
+import multiprocessing
+from horovod.common.basics import HorovodBasics
+
+HorovodBasics().init()
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=print)
+    process.start()
+    process.join()
+"""
+
+
+def test_a_program_that_its_children_run_again(horovodrun: Launch, program: Path) -> None:
+    (program / "unguarded.py").write_text(UNGUARDED)
+    done = horovodrun("-np", "2", sys.executable, "unguarded.py", cwd=program)
+    assert done.stderr.count("put hvd.init() in `if __name__ == '__main__':`") == 2, done.stderr
+
+
 TORCH_SPAWN = """
 import torch.multiprocessing
 from work import gather

@@ -226,7 +226,8 @@ def test_adasum_in_a_session(passes: int) -> None:
         optimizer = hvd.DistributedOptimizer(plain, op=hvd.Adasum, backward_passes_per_step=passes)
         assert optimizer.get_name() == "DistributedDeltaGradientDescentOptimizer"
         train = optimizer.minimize(tf.reduce_sum(weight * own))
-        with tf.compat.v1.train.SingularMonitoredSession() as session:
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())  # all that programs initialise
             for step in range(1, 5):
                 session.run(train)
                 found = session.run(weight)

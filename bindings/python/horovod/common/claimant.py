@@ -62,7 +62,7 @@ class Claimant:
         request = Request(ALLREDUCE, name, _INT64, (2,), address, address, op=Max, process_set=set_id)
         if sum(run([request], 0, lambda _: pair)) not in (0, _TOTAL):
             raise RuntimeError(
-                "The ranks use different optimizers at once. Optimizers whose tensors have the same names must be made, "
-                f"and used for the first time, in the same order on all ranks; here {place} of those in use were made "
-                "before this one, elsewhere more or fewer. Or give them different names: name=, or prefix= in MXNet."
+                "The ranks use different optimizers at once. Optimizers whose tensors have equal names must be made, "
+                "and used for the first time, in the same order on all ranks. Here others made before this one, and in "
+                f"use, are {place}; elsewhere more or fewer. Or give them different names: name=, or prefix= in MXNet."
             )

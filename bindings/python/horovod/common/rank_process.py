@@ -60,7 +60,7 @@ def refuse_child() -> None:
     if rank is None or is_alone() or not told or rank[1] == _marked_by:
         return
     if told.items() <= json.loads(os.environ[_MARK])["place"].items():
-        again = "Its program ran again here, as multiprocessing does it: call hvd.init() in `if __name__ == '__main__':`. "
+        again = "multiprocessing ran the program again here: put hvd.init() in `if __name__ == '__main__':`. "
         raise ValueError(
             f"This process was started by rank {rank[0]} (process {rank[1]}) of a running job, and is no rank itself. "
             f"{again if '__mp_main__' in sys.modules else ''}"

@@ -84,7 +84,10 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
                 file=sys.stderr,
             )
     if args.config_file:
-        config, unknown = config_parser.read_config(args.config_file)
+        try:
+            config, unknown = config_parser.read_config(args.config_file)
+        except OSError as error:
+            raise ValueError(f"--config-file {args.config_file}: {error.strerror}") from error
         for line in unknown:  # Horovod ignores them, so they end no job
             print(f"horovodrun: {line}", file=sys.stderr)
         config_parser.set_args_from_config(args, config, given)

@@ -139,8 +139,9 @@ class _DeltaOptimizer(_Wrapper):
         pairs = list(grads_and_vars)
         variables = [variable for gradient, variable in pairs if gradient is not None]
         with tf.name_scope("horovod_adasum"):
-            count = own_variable("passes", tf.zeros([], tf.int32))
-            starts = [own_variable("start", tf.zeros(variable.shape, variable.dtype)) for variable in variables]
+            # Global, as Horovod's slots are: programs initialise these alone.
+            count = own_variable("passes", tf.zeros([], tf.int32), is_local=False)
+            starts = [own_variable("start", tf.zeros(v.shape, v.dtype), is_local=False) for v in variables]
             begun = tf.cond(
                 tf.equal(count.read_value(), 0),
                 lambda: done_after(*[start.assign(v.read_value()).op for start, v in zip(starts, variables)]),

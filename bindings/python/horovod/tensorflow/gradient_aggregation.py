@@ -12,9 +12,10 @@ from horovod.tensorflow._gradients import key_of
 Gradient = Any  # a tensor, IndexedSlices or None
 
 
-def own_variable(name: str, value: Any) -> Any:
-    """Return a variable of this rank's own, that is neither saved nor broadcast."""
-    kinds = [tf.compat.v1.GraphKeys.LOCAL_VARIABLES]
+def own_variable(name: str, value: Any, is_local: bool = True) -> Any:
+    """Return a variable of an optimizer; of this rank's own, neither saved nor broadcast, where `is_local` is set."""
+    keys = tf.compat.v1.GraphKeys
+    kinds = [keys.LOCAL_VARIABLES if is_local else keys.GLOBAL_VARIABLES]
     return tf.compat.v1.Variable(value, trainable=False, collections=kinds, name=name, use_resource=True)
 
 

@@ -32,7 +32,8 @@ def evaluate(result: torch.Tensor) -> Any:
 def broadcast_variables(variables: Sequence[Any], root_rank: int) -> None:
     """Give the root's values to the variables of all ranks."""
     # Named by their places: Keras counts what it makes, and ranks may have made more.
-    hvd.broadcast_parameters([(f"keras.{i}", variable.value.data) for i, variable in enumerate(shared(variables))], root_rank)
+    values = [variable.value.data for variable in shared(variables)]
+    hvd.broadcast_parameters([(f"keras.{i}", value) for i, value in enumerate(values)], root_rank)
 
 
 def broadcast_global_variables(root_rank: int) -> None:
