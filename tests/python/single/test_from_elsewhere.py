@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import struct
 import subprocess
@@ -90,6 +91,18 @@ def test_bytes_that_are_no_text_or_too_many(
     monkeypatch.setattr(flight, "_MOST_BYTES", 1 << 20)
     assert doctor.main(["/dev/zero"]) == 1
     assert "is too large; expected: at most 1048576 bytes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("process", ["²", "1" * 5000, "0"])
+def test_what_is_no_process(process: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main([process]) == 1
+    assert capsys.readouterr().err.startswith("roda-doctor: ")
+
+
+def test_a_folder_that_has_more_than_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "roda-flight.h.1.1.json")  # nobody writes to it
+    (tmp_path / "roda-flight.h.2.1.json").write_text(json.dumps(DUMP))
+    assert doctor.main([str(tmp_path)]) == 0
 
 
 def test_a_job_of_any_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,6 +226,14 @@ def test_a_fault_of_a_timeline_is_a_sentence(kind: str, tmp_path: Path, capsys: 
     assert expected in line
     file.write_text(json.dumps(EVENTS))
     assert trace.main([str(file), "-o", str(tmp_path / "page")]) == 0
+
+
+def test_the_page_takes_the_place_of_no_timeline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rank in "01":
+        (tmp_path / rank).write_text(json.dumps(EVENTS))
+    assert trace.main([str(tmp_path / "1"), "-o", str(tmp_path / "0")]) == 1
+    assert f"{tmp_path / '0'} is a timeline" in capsys.readouterr().err
+    assert json.loads((tmp_path / "0").read_text()) == EVENTS
 
 
 def test_a_timeline_that_begins_in_the_middle_tells_the_rest(tmp_path: Path) -> None:

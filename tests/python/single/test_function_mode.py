@@ -75,6 +75,24 @@ def test_an_exception_that_cannot_be_pickled_is_told_as_text() -> None:
     assert caught.value.__cause__ is None
 
 
+def test_an_exception_whose_own_functions_fail_hides_nothing() -> None:
+    def work() -> None:
+        import os
+
+        class Odd(Exception):
+            def fail(self, *_: object) -> str:
+                raise RuntimeError
+
+            __str__ = add_note = fail  # type: ignore[assignment]
+
+        os.close(2)
+        raise Odd
+
+    with pytest.raises(JobFailedError, match=r"\nCause: .*Odd: <exception str\(\) failed>\nTraceback") as caught:
+        horovod.run(work, num_proc=1)
+    assert type(caught.value.__cause__).__name__ == "Odd"
+
+
 def test_what_a_function_refers_to_goes_with_it() -> None:
     factor, seen = 3, ["a"]
 

@@ -31,7 +31,7 @@ def test_lines_are_put_together_before_they_are_written() -> None:
 
 
 def test_carriage_returns_end_lines() -> None:
-    assert "".join(forwarded(b"10%\r20%\r\n")) == "[3]<stdout>:10%\r[3]<stdout>:20%\r[3]<stdout>:\n"
+    assert "".join(forwarded(b"10%\r20%\r\n")) == "[3]<stdout>:10%\r[3]<stdout>:20%\r\n"
 
 
 def test_the_last_line_may_have_no_end() -> None:

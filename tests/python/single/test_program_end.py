@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import json
 import os
@@ -9,14 +10,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Launch
+from horovod.common.program_end import describe
 from horovod.runner.blame import Blame, Raised
 
 # The last rank ends in the way that is named; the others wait for it in collectives, and keep what they are told.
-PROGRAM = """
+PROGRAM = r"""
 import multiprocessing, os, signal, sys, threading
 from horovod.common import life_cycle as hvd, objects
 kind, folder = sys.argv[1:]
@@ -63,6 +66,11 @@ def leave():
         before = sys.excepthook
         sys.excepthook = lambda *error: (print("hook of the program"), before(*error))
         fail()
+    elif kind == "hook_set_later":
+        sys.excepthook = lambda kind, error, trace: print("hook of the program")
+        raise ValueError("no file \udcff\0")
+    elif kind == "exit_of_builtins":
+        exit(3)
     elif kind == "interrupt":
         os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait()
@@ -107,6 +115,8 @@ ENDS = [
     ("thread", 1, f"can't go on: its thread trainer ended with {ERROR}", False),
     ("thread_exit", 1, "can't go on: its thread trainer ended with SystemExit: 3 (program.py:13)", False),
     ("own_hook", 1, f"ended with {ERROR}", False),
+    ("hook_set_later", 1, "ended with ValueError: no file �� (program.py:50)", False),
+    ("exit_of_builtins", 3, "ended with status 3 (program.py:52)", False),
     ("process", 1, f"ended with {ERROR}", True),
     ("interrupt", 130, "ended with KeyboardInterrupt (program.py:", False),
     ("killed", 137, "died: its process ended without hvd.shutdown()", False),
@@ -141,7 +151,7 @@ def test_the_others_are_told_why_a_rank_ends(
     if told.endswith(ERROR):
         assert f"\nHost: localhost\nCause: {ERROR}\nTraceback (most recent call last):\n" in summary
         assert 'raise ValueError("bad label 17")  # here\n' in summary
-    if kind == "own_hook":
+    if kind in ("own_hook", "hook_set_later"):
         assert "[2]<stdout>:hook of the program" in done.stdout
 
 
@@ -185,6 +195,33 @@ def test_other_launchers_see_the_rank_at_fault_end_first(program: Path, launcher
     at_fault = {"mpirun": r"Process name: \[\[\d+,1\],2\]", "torchrun": r"rank +: 2 \(local_rank: 2\)"}[launcher]
     assert re.search(at_fault, done.stderr), done.stderr
     assert f"ended with {ERROR}" in done.stderr + (program.parent / "0").read_text()
+
+
+class Mute(Exception):
+    """One without words."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise RuntimeError
+
+
+def caught(function: Callable[[], object]) -> BaseException:
+    try:
+        function()
+    except Exception as error:
+        return error
+    raise AssertionError
+
+
+def test_any_error_is_described() -> None:
+    assert describe(Mute()) == "test_program_end.Mute: <exception str() failed>"
+    assert describe(ValueError("\x1b[31m" + "x" * 10_000)) == f"ValueError: �[31m{'x' * 295}..."
+    in_library = caught(lambda: json.loads("{"))
+    assert re.search(r"\(.*test_program_end\.py:\d+\)$", describe(in_library)), "the line that calls Python's library"
+    if hasattr(builtins, "ExceptionGroup"):  # of Python 3.11
+        group_of = builtins.ExceptionGroup
+        group = group_of("some", [group_of("more", [in_library]), KeyError(1)])
+        assert describe(group) == f"{describe(in_library)}, in ExceptionGroup: some (2 sub-exceptions)"
 
 
 def told(error: str, origin: int | None = None) -> bytes:

@@ -8,6 +8,7 @@ blame the process that ends first. Hooks that were there before are called as ev
 from __future__ import annotations
 
 import atexit
+import builtins
 import contextlib
 import json
 import os
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from horovod import _roda
+from horovod.common.model import printable
 
 _REPORT_VARIABLE = "_RODA_REPORT_FD"  # a pipe to our launcher, for lines of JSON: see horovod.runner.blame
 _CULPRIT_SECONDS = 3.0  # for another rank's process to end
@@ -32,6 +34,9 @@ finishers: list[Callable[[], None]] = []
 
 _owner = 0  # the process that has the hooks
 _rank = -1  # of the latest engine
+_ended_by: BaseException | None = None  # what this program ends by, as far as a hook has seen it
+
+_GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # of Python 3.11
 
 
 def install() -> None:
@@ -45,6 +50,9 @@ def install() -> None:
     _chain_excepthooks()
     if isinstance(sys.exit, types.BuiltinFunctionType):
         sys.exit = _exit
+        quitter = type(getattr(builtins, "exit", None))
+        if quitter.__module__ == "_sitebuiltins":  # exit() and quit()
+            quitter.__call__ = lambda _self, status=None: sys.exit(status)  # type: ignore[method-assign]
     _watch_ipython()
     _watch_multiprocessing()
 
@@ -54,12 +62,27 @@ def install() -> None:
 
 def describe(error: BaseException) -> str:
     """Return ``ValueError: bad label 17 (train.py:57)``: one line, with the place in the user's own code."""
+    group = error
+    while isinstance(error, _GROUP):
+        error = error.exceptions[0]
+    place = _place_of(error) or _place_of(group)
+    text = _named(error) + (f" ({place})" if place else "")
+    return text if error is group else f"{text}, in {_named(group)}"
+
+
+def _named(error: BaseException) -> str:
     name, module = type(error).__qualname__, type(error).__module__
     if module not in ("builtins", "__main__"):
         name = f"{module}.{name}"
-    text = " ".join(str(error).split())
-    place = _place_of(error)
-    return name + (f": {_cut(text)}" if text else "") + (f" ({place})" if place else "")
+    text = _cut(" ".join(_text_of(error).split()))
+    return printable(name + (f": {text}" if text else ""))
+
+
+def _text_of(error: object) -> str:
+    try:
+        return str(error)
+    except Exception:  # the class is the user's
+        return "<exception str() failed>"
 
 
 def _cut(text: str) -> str:
@@ -69,12 +92,12 @@ def _cut(text: str) -> str:
 def _place_of(error: BaseException) -> str:
     lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [line for line in lines if not _is_librarys(line[0])]
-    return _format_place(*(own or lines)[-1]) if lines else ""
+    return printable(_format_place(*(own or lines)[-1])) if lines else ""
 
 
 def _is_librarys(file: str) -> bool:
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return "site-packages" in file or "dist-packages" in file or file.startswith(("<frozen", ours))
+    ours, pythons = os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.path.dirname(os.__file__)
+    return "site-packages" in file or "dist-packages" in file or file.startswith(("<frozen", ours, pythons + os.sep))
 
 
 def _format_place(file: str, line: int) -> str:
@@ -91,11 +114,17 @@ def victim_of(error: BaseException | None) -> int | None:
         return None
     beginning = cause[1][:120]
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if beginning in str(error):
+    todo = [error]
+    while todo:
+        error = todo.pop()
+        if error is None or id(error) in seen:
+            continue
+        if beginning in _text_of(error):
             return cause[0]
         seen.add(id(error))
-        error = error.__cause__ or error.__context__
+        todo.append(error.__cause__ or error.__context__)
+        if isinstance(error, _GROUP):
+            todo += error.exceptions
     return None
 
 
@@ -150,7 +179,8 @@ def _chain_excepthooks() -> None:
     before, before_in_threads = sys.excepthook, threading.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
-        is_told = False
+        global _ended_by
+        is_told, _ended_by = False, error
         with contextlib.suppress(Exception):
             is_told = end_by(error)
         if not is_told or before is not sys.__excepthook__:
@@ -190,7 +220,9 @@ def _exit(*status: Any) -> None:
     if threading.current_thread() is not threading.main_thread():  # it ends the thread, without words where it is that
         raise SystemExit(*arguments)
     error = _Exit(*arguments)
-    caller = sys._getframe(1)
+    caller: Any = sys._getframe(1)
+    if caller.f_code.co_filename == __file__:  # of exit()
+        caller = caller.f_back
     error.place = _format_place(caller.f_code.co_filename, caller.f_lineno)
     try:
         raise error
@@ -202,9 +234,10 @@ def _end_with_status(error: SystemExit) -> None:
     if os.getpid() != _owner:
         return
     place = getattr(error, "place", "")
-    text = "" if error.code is None or isinstance(error.code, int) else str(error.code)
+    text = "" if error.code is None or isinstance(error.code, int) else _text_of(error.code)
     status = 1 if text else int(error.code or 0)
     how = f"ended with status {status}" + (f": {_cut(text)}" if text else "") + (f" ({place})" if place else "")
+    how = printable(how)
     if status == 0:
         _shut_down(how)
     elif error.__context__ is not None:  # whoever caught that ends the program for it
@@ -227,7 +260,21 @@ def finish() -> None:
 
 
 def _shut_down_at_exit() -> None:
+    error = getattr(sys, "last_value", None)
+    if error is not _ended_by and _has_ended_the_program(error):  # a hook set since then calls none before it
+        with contextlib.suppress(Exception):
+            end_by(error)
     _shut_down("reached the end of its program")
+
+
+def _has_ended_the_program(error: Any) -> bool:
+    """Tell whether Python prints an error for the program's end; test runners and consoles keep theirs there, too."""
+    trace = getattr(error, "__traceback__", None)
+    if trace is None or hasattr(sys, "ps1") or sys.flags.interactive:
+        return False
+    code = trace.tb_frame.f_code
+    is_programs = code.co_name == "<module>" and trace.tb_frame.f_globals.get("__name__") == "__main__"
+    return is_programs or code.co_name == "_run_module_as_main"
 
 
 def _watch_ipython() -> None:

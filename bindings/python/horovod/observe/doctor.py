@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -102,7 +103,7 @@ def _look(job: flight.LiveJob) -> list[flight.Rank]:
 
 
 def _read(options: argparse.Namespace, job: str) -> list[flight.Rank]:
-    if not job.isdigit():
+    if re.fullmatch("[0-9]{1,18}", job) is None:
         return flight.read_files(Path(job))
     live = flight.open_job(int(job))
     with Others(options, ["horovod.observe.doctor", "--json"], flight.ranks_of) as others:

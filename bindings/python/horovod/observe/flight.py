@@ -428,7 +428,7 @@ def read_files(path: Path) -> list[Rank]:
     NoRecordError
         There are none, or what is there is none.
     """
-    files = sorted(path.glob("roda-flight.*.json")) if path.is_dir() else [path]
+    files = sorted(filter(Path.is_file, path.glob("roda-flight.*.json"))) if path.is_dir() else [path]
     ranks: dict[tuple[int, int], Rank] = {}
     for file in files:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 from collections.abc import Mapping, Sequence
@@ -122,6 +123,14 @@ def _analyse(paths: Sequence[Path], measured: Mapping[int, float]) -> steps.Repo
     return report
 
 
+def _refuse_timeline(output: Path) -> None:
+    """See that the page takes the place of no timeline, as after ``-o trace.*.json``."""
+    if output.is_file():
+        with contextlib.suppress(timeline.NoTimelineError):
+            timeline.TimelineFile(output)
+            raise OSError(f"-o {output} is a timeline: the page would take its place")
+
+
 @tool
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, and print its advice.
@@ -138,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
+        _refuse_timeline(options.output)
         report = analyse(options.timelines or find_timelines("roda-trace"), _read_measured(options.perf))
         options.output.write_text(page.render(report), encoding="utf-8")
     except (timeline.NoTimelineError, NoRecordError, OSError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import selectors
 import signal
@@ -400,7 +401,8 @@ class Job:
         )
         cause = None if raised is None else raised.error
         if raised is not None and hasattr(cause, "add_note"):
-            cause.add_note(f"Where the function of rank {rank} raised it:\n{raised.text}")  # type: ignore[union-attr]
+            with contextlib.suppress(Exception):  # the class is the user's
+                cause.add_note(f"Where the function of rank {rank} raised it:\n{raised.text}")  # type: ignore[union-attr]
         failure.__cause__ = cause
         return failure
 

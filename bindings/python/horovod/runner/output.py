@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
-_LINE = re.compile(r"[^\r\n]*[\r\n]")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])")
 _LONGEST = 1 << 18  # characters of a line that are kept until its end has come
 
 

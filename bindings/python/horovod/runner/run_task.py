@@ -6,6 +6,7 @@ mpirun both are files in ``_RODA_TASK_FOLDER``.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -46,7 +47,8 @@ def main() -> int:
     try:
         result = _pickled(function(*args, **kwargs))
     except BaseException as error:
-        print(f"User function raise error: {error}", file=sys.stderr, flush=True)
+        with contextlib.suppress(Exception):  # stderr is closed, or the error's class can't tell its text
+            print(f"User function raise error: {error}", file=sys.stderr, flush=True)
         if not isinstance(error, SystemExit) or error.code not in (None, 0):  # else the status tells of no failure
             with result_file:
                 result_file.write(Raised(error).pickled())
