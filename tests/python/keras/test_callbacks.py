@@ -106,6 +106,17 @@ def test_a_schedule_by_batches(hvd: ModuleType, keras: ModuleType, data: SimpleN
     assert np.allclose(rates, 1.0 + np.arange(8) / 4)
 
 
+def test_a_subclass_sets_the_rate_in_its_own_way(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
+    """By Horovod's name for that: a model with several optimizers has as many rates."""
+
+    class Halved(hvd.callbacks.LearningRateScheduleCallback):
+        def _adjust_learning_rate(self, epoch: float) -> None:
+            super()._adjust_learning_rate(epoch)
+            self.model.optimizer.learning_rate = self.initial_lr / 2
+
+    assert np.allclose(rates_of(hvd, keras, data, Halved(0.5, 1.0), 1)[0], 0.25)
+
+
 @pytest.mark.parametrize("steps", [None, 4])
 def test_warmup(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace, steps: int | None, capsys: Any) -> None:
     callback = hvd.callbacks.LearningRateWarmupCallback(0.8, warmup_epochs=2, steps_per_epoch=steps, verbose=1)

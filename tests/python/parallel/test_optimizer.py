@@ -7,6 +7,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 from common import process_set
+from horovod.torch.optimizer import _DistributedAdasumOptimizer, _DistributedOptimizer  # as Ludwig and others do
 from torch.nn import functional
 
 BATCH = 4
@@ -207,6 +208,8 @@ def test_programs_can_tell_that_it_is_distributed(options: dict[str, Any]) -> No
     assert "horovod" in str(type(optimizer))
     assert hasattr(optimizer, "_allreduce_grad_async")
     assert not hasattr(inner, "_allreduce_grad_async")
+    if "sharded" not in options:
+        assert isinstance(optimizer, _DistributedAdasumOptimizer if "op" in options else _DistributedOptimizer)
     assert isinstance(optimizer, torch.optim.SGD)
     assert repr(optimizer).startswith("SGD (")
     copied = cloudpickle.loads(cloudpickle.dumps(optimizer))

@@ -9,7 +9,9 @@ from typing import Any
 
 import horovod
 import pytest
+from horovod.runner import _HorovodArgs
 from horovod.runner.job import JobFailedError
+from horovod.runner.launch import _run
 
 
 def test_function_mode() -> None:
@@ -24,6 +26,22 @@ def test_function_mode() -> None:
             basics.shutdown()
 
     assert horovod.run(work, args=(10,), kwargs={"plus": 5}, num_proc=2) == [(0, 17), (1, 17)]
+
+
+def test_a_launcher_of_others_fills_in_the_arguments() -> None:
+    """As CloudTik's does: a function or a command."""
+
+    def work() -> int:
+        import os
+
+        return int(os.environ["HOROVOD_RANK"])
+
+    arguments = _HorovodArgs()
+    assert arguments.num_proc == 1
+    arguments.num_proc, arguments.hosts, arguments.run_func = 2, "localhost:2", work
+    assert _run(arguments) == [0, 1]
+    arguments.run_func, arguments.command = None, [sys.executable, "-c", ""]
+    assert _run(arguments) is None
 
 
 def test_function_mode_failures() -> None:

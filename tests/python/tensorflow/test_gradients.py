@@ -251,6 +251,22 @@ def test_what_sessions_can_not() -> None:
         hvd.DistributedOptimizer(plain, op=hvd.Adasum, average_aggregated_gradients=True)
 
 
+def test_what_others_make_optimizers_of() -> None:
+    """Trainers with a loop of their own, and frameworks of compressed gradients, take Horovod's private parts."""
+    assert isinstance(hvd.DistributedOptimizer(hvd._LegacyOptimizer(False, "any")), hvd._DistributedOptimizer)
+    assert hvd._executing_eagerly()
+    reduce = hvd._make_allreduce_grads_fn("Mine", "", "", hvd.Compression.none, False, hvd.Average, 1.0, 0)
+    variable = tf.Variable([0.0], name="reduced_by_others")
+    mine = tf.constant([float(hvd.rank())])
+    mean = (hvd.size() - 1) / 2
+    for function in (reduce, tf.function(reduce)):
+        for arguments in (([mine, None],), ([mine, None], [variable, variable])):
+            dense, nothing = function(*arguments)
+            assert dense.numpy() == mean
+            assert nothing is None
+    assert hvd._allreduce(mine).numpy() == mean * hvd.size()
+
+
 # --- layers ---
 
 

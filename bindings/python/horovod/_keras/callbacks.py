@@ -171,11 +171,11 @@ class LearningRateScheduleCallbackImpl:
         if self.end_epoch is not None and self.current_epoch >= self.end_epoch:
             return
         if not self.staircase:
-            self._adjust(self.current_epoch + batch / self.steps_per_epoch)
+            self._adjust_learning_rate(self.current_epoch + batch / self.steps_per_epoch)
         elif batch == 0:
-            self._adjust(self.current_epoch)
+            self._adjust_learning_rate(self.current_epoch)
 
-    def _adjust(self, epoch: float) -> None:
+    def _adjust_learning_rate(self, epoch: float) -> None:
         _keras.fetch_state(self.model)
         optimizer = self.model.optimizer
         old, new = _number(optimizer.learning_rate), self.initial_lr * self.multiplier(epoch)
@@ -186,6 +186,9 @@ class LearningRateScheduleCallbackImpl:
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
         """Give the optimizer its momentum back."""
+        self._restore_momentum_if_needed()
+
+    def _restore_momentum_if_needed(self) -> None:
         if self.restore_momentum is not None:
             self.model.optimizer.momentum = self.restore_momentum
             self.restore_momentum = None

@@ -12,14 +12,20 @@ Result = TypeVar("Result")
 
 
 class _HorovodArgs(argparse.Namespace):
-    """The arguments of a job that no command line was parsed for: all unset."""
+    """The arguments of a job that no command line was parsed for: all unset, but for one process.
+
+    Other code gives them to ``launch._run``, with a command or with a function (`run_func`).
+    """
 
     def __init__(self) -> None:
         from horovod.runner.options import make_parser
 
         unset = {action.dest: None for action in make_parser()._actions if action.dest not in ("help", "version")}
         super().__init__(**unset)
+        self.num_proc = 1
         self.command: list[str] = []
+        self.run_func: Callable[[], Any] | None = None
+        self.executable: str | None = None
 
 
 def run(
@@ -85,9 +91,7 @@ def run(
         When a process failed, or ended before the function returned. Also when a signal has ended the job and this
         program handled it: SIGINT is a KeyboardInterrupt, and signals that end a program end this one, after the job.
     """
-    from horovod.runner.function import pickled_call, unpickled_results  # not needed by who imports the options alone
-    from horovod.runner.launch import _run, check_counts
-    from horovod.runner.signals import delivered
+    from horovod.runner.function import pickled_call  # not needed by who imports the options alone
 
     for old, new, value in (
         ("np", "num_proc", np),
@@ -111,12 +115,21 @@ def run(
     job.disable_cache, job.output_filename, job.verbose = disable_cache, output_filename, verbose
     job.use_gloo, job.use_mpi, job.mpi_args = use_gloo, use_mpi, mpi_args
     job.nics = network_interfaces if network_interface is None else network_interface
-    job.command = [executable or sys.executable, "-m", "horovod.runner.run_task"]
+    job.executable = executable
     if job.num_proc is None:
         raise ValueError("num_proc=None must be a whole number")
+    return _results(job, pickled_call("horovod.run", func, args, kwargs))
+
+
+def _results(job: argparse.Namespace, call: bytes) -> list[Any]:
+    """Return what a pickled call returned in each process of a job, by rank."""
+    from horovod.runner.function import unpickled_results
+    from horovod.runner.launch import _launch, check_counts
+    from horovod.runner.signals import delivered
+
+    job.command = [job.executable or sys.executable, "-m", "horovod.runner.run_task"]
     check_counts(job)
-    call = pickled_call("horovod.run", func, args, kwargs)
     with delivered():
-        results = _run(job, call)
+        results = _launch(job, call)
     there = (sorted(results) or [0])[: job.min_num_proc]  # of an elastic job, in which ranks may have gone
     return unpickled_results(results, there if job.min_num_proc else range(job.num_proc))

@@ -13,6 +13,7 @@ from typing import Any
 
 from horovod.command_line import is_unread, tool
 from horovod.common.util import gloo_built, mpi_built
+from horovod.runner import _results
 from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.hosts import parse_host_files, parse_hosts, parse_hosts_and_slots, too_few_slots
 from horovod.runner.common.util.settings import Settings
@@ -25,6 +26,7 @@ from horovod.runner.elastic.discovery import (
 )
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.external import ExternalLauncherError
+from horovod.runner.function import pickled_call
 from horovod.runner.gloo_run import launch_gloo, launch_gloo_elastic
 from horovod.runner.host_check import check_hosts, make_cache
 from horovod.runner.job import JobFailedError, JobInterruptedError
@@ -302,8 +304,20 @@ def _run_elastic(args: argparse.Namespace, function: bytes | None = None) -> dic
     return launch_gloo_elastic(args.command, make_elastic_settings(args), _worker_environment(args), function)
 
 
-def _run(args: argparse.Namespace, function: bytes | None = None) -> dict[int, bytes]:
-    """Run the job that parsed arguments describe; return what its function returned, by rank."""
+def _run(args: argparse.Namespace) -> list[Any] | None:
+    """Run the job that parsed arguments describe, or ``horovod.runner._HorovodArgs``; other code calls this.
+
+    Returns what the function `run_func` returned, by rank, where there is one.
+    """
+    function = getattr(args, "run_func", None)
+    if function is None:
+        _launch(args)
+        return None
+    return _results(args, pickled_call("horovod.run", function, (), None))
+
+
+def _launch(args: argparse.Namespace, function: bytes | None = None) -> dict[int, bytes]:
+    """Run the job that arguments describe; return what its pickled function returned, by rank."""
     if args.log_level:
         logging.getLogger().setLevel({"TRACE": "DEBUG", "FATAL": "CRITICAL"}.get(args.log_level, args.log_level))
     if is_elastic(args):

@@ -18,6 +18,9 @@ from horovod.tensorflow import elastic as elastic
 from horovod.tensorflow._optimizer import (
     BroadcastGlobalVariablesHook as BroadcastGlobalVariablesHook,
     DistributedOptimizer as DistributedOptimizer,
+    _DistributedOptimizer as _DistributedOptimizer,
+    _LegacyOptimizer as _LegacyOptimizer,
+    _make_allreduce_grads_fn as _make_allreduce_grads_fn,
     broadcast_global_variables as broadcast_global_variables,
 )
 from horovod.tensorflow._reduce import (
@@ -45,6 +48,7 @@ from horovod.tensorflow.mpi_ops import (
     Min as Min,
     Product as Product,
     Sum as Sum,
+    _allreduce as _allreduce,
     add_process_set as add_process_set,
     allgather as allgather,
     alltoall as alltoall,
@@ -64,3 +68,4 @@ from horovod.tensorflow.mpi_ops import (
     size_op as size_op,
 )
 from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization as SyncBatchNormalization
+from horovod.tensorflow.util import _executing_eagerly as _executing_eagerly

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -160,6 +161,30 @@ class _DeltaOptimizer(_Wrapper):
             return done_after(*updates, count.assign(0).op)
 
         return tf.cond(is_last, combine, done_after).op
+
+
+def _make_allreduce_grads_fn(
+    name: str,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: type[Compressor] = Compression.none,
+    sparse_as_dense: bool = False,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    groups: int | list[list[Any]] | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Callable[..., list[Any]]:
+    """Return what reduces a list of gradients: other code makes optimizers of its own with it."""
+    reducer = GradientReducer(
+        name, device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor,
+        check_groups(0, groups), process_set,
+    )  # fmt: skip
+
+    def reduce(gradients: Sequence[Any], variables: Sequence[Any] | None = None) -> list[Any]:
+        gradients = list(gradients)
+        return reducer.reduce(gradients, gradients if variables is None else list(variables))
+
+    return reduce
 
 
 def _after_dependencies(gradient: Any) -> Any:

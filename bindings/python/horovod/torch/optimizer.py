@@ -16,6 +16,10 @@ from horovod.torch._sharded_optimizer import ShardedMixin
 from horovod.torch.compression import Compression, Compressor, compressor_of
 from horovod.torch.mpi_ops import rocm_built, size
 
+# Horovod's names of the classes: other code imports them to say what its functions take.
+_DistributedOptimizer = DistributedMixin
+_DistributedAdasumOptimizer = DistributedAdasumMixin
+
 if TYPE_CHECKING:
 
     class Distributed(ShardedMixin, torch.optim.Optimizer):
