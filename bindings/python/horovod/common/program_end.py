@@ -25,7 +25,7 @@ from horovod.common.model import printable
 
 _REPORT_VARIABLE = "_RODA_REPORT_FD"  # a pipe to our launcher, for lines of JSON: see horovod.runner.blame
 _CULPRIT_SECONDS = 3.0  # for another rank's process to end
-_SECONDS_TO_BE_SEEN = 1.0  # for a launcher that looks at its processes now and then to see that end first
+_SECONDS_TO_BE_SEEN = 3.0  # for a launcher to see that end first, late on a busy machine; it then ends this process
 _MOST_TEXT = 300
 _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
 
