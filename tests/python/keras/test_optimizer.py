@@ -176,6 +176,21 @@ def test_local_variables_are_not_reduced(hvd: ModuleType, keras: ModuleType) -> 
     assert np.allclose(applied(hvd, keras, optimizer, weight), (hvd.rank() + 1) / hvd.size())
 
 
+def test_a_program_tells_of_local_variables_when_it_reduces(hvd: ModuleType, keras: ModuleType) -> None:
+    """As distributed-embeddings does, which replaces a private method, and gives names by places."""
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0))
+    weight, reduce, options = variable(keras, [1.0, 2.0]), optimizer._allreduce_grads, {}
+    if hvd.__name__ == "horovod.tensorflow.keras":
+        options["use_generic_names"] = True
+
+    def reduce_others(grads: Any, variables: Any) -> Any:
+        optimizer.register_local_var(weight)
+        return reduce(grads, variables, **options)
+
+    optimizer._allreduce = reduce_others
+    assert np.allclose(applied(hvd, keras, optimizer, weight), (hvd.rank() + 1) / hvd.size())
+
+
 @needs_keras_3
 def test_accumulated_gradients_are_reduced_once(
     hvd: ModuleType, keras: ModuleType, monkeypatch: pytest.MonkeyPatch
@@ -327,7 +342,8 @@ class TestOfKeras:
         optimizer = partial.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=local)
         model.compile(optimizer=optimizer, loss="mse")
         start = [weight.numpy() for weight in local.weights]
-        callback = partial.callbacks.BroadcastGlobalVariablesCallback(0, local_variables=local.weights)
+        callback = partial.callbacks.BroadcastGlobalVariablesCallback(0, local_variables=local.weights[1:])
+        callback.register_local_var(local.weights[0])
         model.fit(data.x, data.y, batch_size=8, verbose=0, callbacks=[callback])
         assert_same(partial, model.layers[0].get_weights(), "first layer")
         kernel = np.asarray(partial.allgather(local.get_weights()[0], name="kernels")).reshape(partial.size(), -1)

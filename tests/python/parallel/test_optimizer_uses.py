@@ -227,3 +227,21 @@ def test_unused_as_none_is_refused_with_adasum() -> None:
     model = Branches()
     with pytest.raises(ValueError, match="unused_as_none"):
         hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), op=hvd.Adasum, unused_as_none=True)
+
+
+@needs_two
+def test_programs_leave_unused_parameters_out_by_a_private_attribute() -> None:
+    """As Fast AutoAugment's do: what no rank used has no gradient, and nothing of it is decayed."""
+    model = Branches()
+    inner = torch.optim.SGD(model.parameters(), 0.1, weight_decay=0.5)
+    optimizer = hvd.DistributedOptimizer(inner, model.named_parameters())
+    optimizer._requires_update = set()
+    assert optimizer._requires_update == set()
+    before = model.branches[2].weight.detach().clone()
+    model(next(data(0, hvd.rank()))[:, :3], [0, 1]).backward()
+    optimizer.step()
+    assert model.branches[2].weight.grad is None
+    assert torch.equal(model.branches[2].weight, before)
+    optimizer._requires_update = set(model.parameters())
+    optimizer.step()
+    assert not torch.equal(model.branches[2].weight, before)

@@ -97,6 +97,14 @@ class Distributed(_SavedAsWrapped):  # type: ignore[misc,valid-type]
         """Leave the gradients of a variable as they are on every rank."""
         self._reduction.reducer.register_local(var)
 
+    # Programs with embeddings of each rank's own replace these two, or call them.
+
+    def _allreduce(self, grads: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        return self._allreduce_grads(grads, variables)
+
+    def _allreduce_grads(self, grads: Sequence[Any], variables: Sequence[Any], **options: Any) -> list[Any]:
+        return self._reduction.reducer.reduce(grads, variables, **options)
+
 
 class _Keras3(Distributed):
     """Reduces in ``apply``, where the trainers of all backends come by."""
@@ -118,7 +126,7 @@ class _Keras3(Distributed):
                 if gradient is not None and not self._overwrite_variable_with_gradient(variable)
             ]
         else:
-            grads = self._reduction.reducer.reduce(grads, variables)
+            grads = self._allreduce(grads, variables)
         super().apply(grads, None if trainable_variables is None else variables)
 
     def _clip_gradients(self, grads: Sequence[Any]) -> Sequence[Any]:
@@ -130,7 +138,7 @@ class _Keras3(Distributed):
     def stateless_apply(self, optimizer_variables: Any, grads: Sequence[Any], trainable_variables: Any) -> Any:
         """Do the same without side effects, for JAX: by way of ``apply``, but in a LossScaleOptimizer."""
         if hasattr(self, "inner_optimizer"):
-            grads = self._reduction.reducer.reduce(grads, self._trainable_variables)
+            grads = self._allreduce(grads, self._trainable_variables)
         return super().stateless_apply(optimizer_variables, grads, trainable_variables)
 
 
@@ -141,7 +149,7 @@ class _Keras2(Distributed):
         variables = [variable for _, variable in grads_and_vars]
 
         def apply(gradients: list[Any]) -> Any:
-            reduced = self._reduction.reducer.reduce(gradients, variables)
+            reduced = self._allreduce(gradients, variables)
             return super(_Keras2, self).apply_gradients(list(zip(reduced, variables)), *args, **kwargs)
 
         if self._reduction.aggregation is None:

@@ -39,6 +39,10 @@ class BroadcastGlobalVariablesCallbackImpl:
         self.broadcast_done = False
         self._local = {id(variable) for variable in local_variables or ()}
 
+    def register_local_var(self, var: Any) -> None:
+        """Leave a variable as it is on every rank."""
+        self._local.add(id(var))
+
     def set_model(self, model: Any) -> None:
         """Refuse what would hang, and leave XLA out of it where it has no kernels of ours."""
         super().set_model(model)

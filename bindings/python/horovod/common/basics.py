@@ -272,7 +272,9 @@ class HorovodBasics:
         """Tell whether MPI may be called from several threads."""
         self._known(_roda.rank())
         if not self.mpi_enabled():
-            raise ValueError("MPI is not enabled: this job does not run over MPI.")
+            raise ValueError(
+                "MPI is not enabled: this job does not run over MPI. Start it by horovodrun --mpi, mpirun or srun."
+            )
         return os.environ.get("HOROVOD_MPI_THREADS_DISABLE", "") in ("", "0")
 
     def mpi_enabled(self) -> bool:

@@ -46,9 +46,15 @@ class _Reducer(GradientReducer):
         super().__init__(*args)
         self._claimant = Claimant(self.process_set)
 
-    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    def reduce(
+        self,
+        gradients: Sequence[Any],
+        variables: Sequence[Any],
+        use_generic_names: bool = False,
+        ignore_name_scope: bool = True,
+    ) -> list[Any]:
         """Reduce, whatever the scope: Keras counts its optimizers, and ranks may have made more of them."""
-        return super().reduce(gradients, variables, ignore_name_scope=True)
+        return super().reduce(gradients, variables, use_generic_names, ignore_name_scope)
 
     def _name_of(self, places: list[int], variables: Sequence[Any], use_generic_names: bool) -> str | None:
         name = super()._name_of(places, variables, use_generic_names)

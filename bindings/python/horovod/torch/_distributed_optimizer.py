@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -75,6 +75,7 @@ class DistributedMixin:
         self._handles: dict[torch.Tensor, Callable[[], Any]] = {}
         # Those whose gradients are sparse, as far as this rank knows.
         self._sparse = {p for p in self._trained if p.grad is not None and p.grad.is_sparse}
+        self._left_out: set[torch.Tensor] = set()
         self._synchronized = False
         self._should_synchronize = True
         self._hooks: list[Any] = []
@@ -89,7 +90,12 @@ class DistributedMixin:
 
     @property
     def _requires_update(self) -> set[torch.Tensor]:
-        return set(self._trained)
+        """Whose gradients are reduced in a step where they got none; programs set it to leave some out."""
+        return set(self._trained) - self._left_out
+
+    @_requires_update.setter
+    def _requires_update(self, parameters: Iterable[torch.Tensor]) -> None:
+        self._left_out = set(self._trained) - set(parameters)
 
     def _hook_parameters(self) -> None:
         if self._active:
@@ -245,7 +251,7 @@ class DistributedMixin:
 
     def _reduce_the_others(self) -> None:
         for parameter in self._trained:
-            if parameter in self._handles:
+            if parameter in self._handles or parameter in self._left_out:
                 continue
             members = self._group_of.get(parameter, [parameter])
             for member in members:
