@@ -79,13 +79,25 @@ TEST(Negotiator, TensorsLieInMemoryOfOneKind) {
   EXPECT_NE(text.find("rank 2: CPU; ranks 0, 1: GPU"), std::string::npos) << text;
   submit({0, 2, 1});
   EXPECT_EQ(job.diary().lines.back(), "launch 0#1 placed");
-  // What they agree on is numbered once.
-  submit({1, 2, 0});
-  submit({0, 2, 1});
-  submit({-1, -1, -1});
-  std::vector<std::int32_t> placements;
-  for (const Launch& launch : job.diary().launches) placements.push_back(launch.tensors.front()->placement);
-  EXPECT_EQ(placements, (std::vector<std::int32_t>{0, 1, 0, -1}));
+}
+
+TEST(Negotiator, WhereTensorsLieIsNumberedOnce) {
+  const auto placements = [](const std::vector<std::vector<int>>& submitted) {
+    Settings settings = settings_for(2);
+    settings.buckets.threshold = 0;  // every tensor is launched by itself
+    Job job(settings);
+    for (std::size_t i = 0; i < submitted.size(); ++i) {
+      for (int r : {0, 1}) {
+        Request request = make_request(r, std::to_string(i));
+        request.device = submitted[i][static_cast<std::size_t>(r)];
+        job.submit(request);
+      }
+    }
+    std::vector<std::int32_t> found;
+    for (const Launch& launch : job.diary().launches) found.push_back(launch.tensors.front()->placement);
+    return found;
+  };
+  EXPECT_EQ(placements({{0, 2}, {2, 0}, {0, 2}, {-1, -1}}), (std::vector<std::int32_t>{0, 1, 0, -1}));
 }
 
 TEST(Negotiator, MismatchEndsTheTensorOnAllRanksAndFreesItsName) {
