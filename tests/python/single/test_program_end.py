@@ -74,7 +74,7 @@ def leave():
     elif kind == "interrupt":
         os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait()
-    elif kind == "killed":
+    elif kind.startswith("killed"):
         os.kill(os.getpid(), signal.SIGKILL)
     else:
         fail()
@@ -91,7 +91,9 @@ def main():
     except RuntimeError as error:
         with open(f"{folder}/{hvd.rank()}", "w") as file:
             file.write(str(error))
-        raise
+        if kind != "killed_and_caught":
+            raise
+    sys.exit(3)
 
 
 if kind == "process":
@@ -120,6 +122,7 @@ ENDS = [
     ("process", 1, f"ended with {ERROR}", True),
     ("interrupt", 130, "ended with KeyboardInterrupt (program.py:", False),
     ("killed", 137, "died: its process ended without hvd.shutdown()", False),
+    ("killed_and_caught", 137, "died: its process ended without hvd.shutdown()", False),
     ("end", 1, "reached the end of its program", True),
 ]
 
@@ -151,6 +154,8 @@ def test_the_others_are_told_why_a_rank_ends(
     if told.endswith(ERROR):
         assert f"\nHost: localhost\nCause: {ERROR}\nTraceback (most recent call last):\n" in summary
         assert 'raise ValueError("bad label 17")  # here\n' in summary
+    if kind == "killed_and_caught":
+        assert re.search(r"\nCause: rank [01] ended with status 3 \(.*\), after: .* died: its process ended", summary)
     if kind in ("own_hook", "hook_set_later"):
         assert "[2]<stdout>:hook of the program" in done.stdout
 

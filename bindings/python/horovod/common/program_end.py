@@ -153,9 +153,18 @@ def abort_for(error: BaseException, by: str) -> int | None:
     """End the job for an exception of this rank; or return the rank whose error it quotes, which has ended the job."""
     origin = victim_of(error)
     if origin is None:
-        _report(_own_words(error))  # before the others can learn of it and end
+        words = _own_words(error)
+        _report(words | _blaming_another(words["error"]))  # before the others can learn of it and end
         _roda.abort(by + describe(error))
     return origin
+
+
+def _blaming_another(what: str) -> dict[str, Any]:
+    """Return what makes this rank's end another one's fault: one that has ended the job before by a failure."""
+    cause = _roda.end_cause()
+    if cause is None or cause[0] in (-1, _rank) or cause[2] or os.environ.get("HOROVOD_ELASTIC") == "1":
+        return {}  # elastic workers go on after another one's end
+    return {"origin": cause[0], "error": f"{what}, after: {cause[1]}"}
 
 
 def _own_words(error: BaseException) -> dict[str, str]:
@@ -243,7 +252,7 @@ def _end_with_status(error: SystemExit) -> None:
     elif error.__context__ is not None:  # whoever caught that ends the program for it
         end_by(error.__context__, f"ended with status {status} for ")
     else:
-        _report({"error": how})
+        _report({"error": how} | _blaming_another(how))
         _roda.abort(how)
 
 
