@@ -220,7 +220,8 @@ def caught(function: Callable[[], object]) -> BaseException:
 
 def test_any_error_is_described() -> None:
     assert describe(Mute()) == "test_program_end.Mute: <exception str() failed>"
-    assert describe(ValueError("\x1b[31m" + "x" * 10_000)) == f"ValueError: �[31m{'x' * 295}..."
+    long = ValueError("\x1b[31m" + "x" * 10_000 + " ValueError: bad item 3")
+    assert describe(long) == f"ValueError: �[31m{'x' * 195} ... {'x' * 77} ValueError: bad item 3"
     in_library = caught(lambda: json.loads("{"))
     assert re.search(r"\(.*test_program_end\.py:\d+\)$", describe(in_library)), "the line that calls Python's library"
     if hasattr(builtins, "ExceptionGroup"):  # of Python 3.11

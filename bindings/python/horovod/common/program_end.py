@@ -26,7 +26,7 @@ from horovod.common.model import printable
 _REPORT_VARIABLE = "_RODA_REPORT_FD"  # a pipe to our launcher, for lines of JSON: see horovod.runner.blame
 _CULPRIT_SECONDS = 3.0  # for another rank's process to end
 _SECONDS_TO_BE_SEEN = 1.0  # for a launcher that looks at its processes now and then to see that end first
-_MOST_TEXT = 300
+_BEGINNING, _END = 200, 100  # of a longer text: a DataLoader's ends with the error that its worker met
 _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
 
 # What waits for operations that a framework begins later than the program says; called before a rank leaves the job.
@@ -86,7 +86,7 @@ def _text_of(error: object) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "..."
+    return text if len(text) <= _BEGINNING + _END else f"{text[:_BEGINNING]} ... {text[-_END:]}"
 
 
 def _place_of(error: BaseException) -> str:
