@@ -20,7 +20,7 @@ from horovod.runner.blame import Blame, Raised
 
 # The last rank ends in the way that is named; the others wait for it in collectives, and keep what they are told.
 PROGRAM = r"""
-import multiprocessing, os, signal, sys, threading
+import code, multiprocessing, os, signal, sys, threading
 from horovod.common import life_cycle as hvd, objects
 kind, folder = sys.argv[1:]
 
@@ -63,6 +63,7 @@ def leave():
         if kind != "end":
             threading.Event().wait()
     elif kind == "own_hook":
+        code.InteractiveInterpreter().runsource("1 / 0")  # shown through the hook: the program goes on
         before = sys.excepthook
         sys.excepthook = lambda *error: (print("hook of the program"), before(*error))
         fail()
@@ -117,8 +118,8 @@ ENDS = [
     ("thread", 1, f"can't go on: its thread trainer ended with {ERROR}", False),
     ("thread_exit", 1, "can't go on: its thread trainer ended with SystemExit: 3 (program.py:13)", False),
     ("own_hook", 1, f"ended with {ERROR}", False),
-    ("hook_set_later", 1, "ended with ValueError: no file �� (program.py:50)", False),
-    ("exit_of_builtins", 3, "ended with status 3 (program.py:52)", False),
+    ("hook_set_later", 1, "ended with ValueError: no file �� (program.py:51)", False),
+    ("exit_of_builtins", 3, "ended with status 3 (program.py:53)", False),
     ("process", 1, f"ended with {ERROR}", True),
     ("interrupt", 130, "ended with KeyboardInterrupt (program.py:", False),
     ("killed", 137, "died: its process ended without hvd.shutdown()", False),

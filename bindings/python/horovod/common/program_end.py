@@ -36,6 +36,7 @@ _owner = 0  # the process that has the hooks
 _rank = -1  # of the latest engine
 _ended_by: BaseException | None = None  # what this program ends by, as far as a hook has seen it
 
+_OUTERMOST = ("<module>", "_run_module_as_main")  # of a program that runs: of a file, of python -m
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # of Python 3.11
 
 
@@ -189,11 +190,14 @@ def _chain_excepthooks() -> None:
 
     def hook(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
         global _ended_by
+        if _goes_on():
+            return before(kind, error, trace)
         is_told, _ended_by = False, error
         with contextlib.suppress(Exception):
             is_told = end_by(error)
         if not is_told or before is not sys.__excepthook__:
             before(kind, error, trace)
+        return None
 
     def hook_in_threads(args: Any) -> None:
         # The others wait for a thread that takes part in collectives as they do for the main one.
@@ -205,6 +209,14 @@ def _chain_excepthooks() -> None:
 
     sys.excepthook = hook
     threading.excepthook = hook_in_threads
+
+
+def _goes_on() -> bool:
+    """Tell whether the program is still under way: a console shows what fails at its prompt through the hook, too."""
+    frame: Any = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_name in _OUTERMOST
 
 
 class _Exit(SystemExit):
@@ -282,8 +294,8 @@ def _has_ended_the_program(error: Any) -> bool:
     if trace is None or hasattr(sys, "ps1") or sys.flags.interactive:
         return False
     code = trace.tb_frame.f_code
-    is_programs = code.co_name == "<module>" and trace.tb_frame.f_globals.get("__name__") == "__main__"
-    return is_programs or code.co_name == "_run_module_as_main"
+    is_programs = code.co_name == _OUTERMOST[0] and trace.tb_frame.f_globals.get("__name__") == "__main__"
+    return is_programs or code.co_name == _OUTERMOST[1]
 
 
 def _watch_ipython() -> None:
