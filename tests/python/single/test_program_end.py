@@ -20,7 +20,7 @@ from horovod.runner.blame import Blame, Raised
 
 # The last rank ends in the way that is named; the others wait for it in collectives, and keep what they are told.
 PROGRAM = r"""
-import multiprocessing, os, signal, sys, threading
+import code, multiprocessing, os, signal, sys, threading
 from horovod.common import life_cycle as hvd, objects
 kind, folder = sys.argv[1:]
 
@@ -63,6 +63,7 @@ def leave():
         if kind != "end":
             threading.Event().wait()
     elif kind == "own_hook":
+        code.InteractiveInterpreter().runsource("1 / 0")  # shown through the hook: the program goes on
         before = sys.excepthook
         sys.excepthook = lambda *error: (print("hook of the program"), before(*error))
         fail()
@@ -74,7 +75,7 @@ def leave():
     elif kind == "interrupt":
         os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait()
-    elif kind == "killed":
+    elif kind.startswith("killed"):
         os.kill(os.getpid(), signal.SIGKILL)
     else:
         fail()
@@ -91,7 +92,9 @@ def main():
     except RuntimeError as error:
         with open(f"{folder}/{hvd.rank()}", "w") as file:
             file.write(str(error))
-        raise
+        if kind != "killed_and_caught":
+            raise
+    sys.exit(3)
 
 
 if kind == "process":
@@ -115,11 +118,12 @@ ENDS = [
     ("thread", 1, f"can't go on: its thread trainer ended with {ERROR}", False),
     ("thread_exit", 1, "can't go on: its thread trainer ended with SystemExit: 3 (program.py:13)", False),
     ("own_hook", 1, f"ended with {ERROR}", False),
-    ("hook_set_later", 1, "ended with ValueError: no file �� (program.py:50)", False),
-    ("exit_of_builtins", 3, "ended with status 3 (program.py:52)", False),
+    ("hook_set_later", 1, "ended with ValueError: no file �� (program.py:51)", False),
+    ("exit_of_builtins", 3, "ended with status 3 (program.py:53)", False),
     ("process", 1, f"ended with {ERROR}", True),
     ("interrupt", 130, "ended with KeyboardInterrupt (program.py:", False),
     ("killed", 137, "died: its process ended without hvd.shutdown()", False),
+    ("killed_and_caught", 137, "died: its process ended without hvd.shutdown()", False),
     ("end", 1, "reached the end of its program", True),
 ]
 
@@ -151,6 +155,8 @@ def test_the_others_are_told_why_a_rank_ends(
     if told.endswith(ERROR):
         assert f"\nHost: localhost\nCause: {ERROR}\nTraceback (most recent call last):\n" in summary
         assert 'raise ValueError("bad label 17")  # here\n' in summary
+    if kind == "killed_and_caught":
+        assert re.search(r"\nCause: rank [01] ended with status 3 \(.*\), after: .* died: its process ended", summary)
     if kind in ("own_hook", "hook_set_later"):
         assert "[2]<stdout>:hook of the program" in done.stdout
 
@@ -215,7 +221,8 @@ def caught(function: Callable[[], object]) -> BaseException:
 
 def test_any_error_is_described() -> None:
     assert describe(Mute()) == "test_program_end.Mute: <exception str() failed>"
-    assert describe(ValueError("\x1b[31m" + "x" * 10_000)) == f"ValueError: �[31m{'x' * 295}..."
+    long = ValueError("\x1b[31m" + "x" * 10_000 + " ValueError: bad item 3")
+    assert describe(long) == f"ValueError: �[31m{'x' * 195} ... {'x' * 77} ValueError: bad item 3"
     in_library = caught(lambda: json.loads("{"))
     assert re.search(r"\(.*test_program_end\.py:\d+\)$", describe(in_library)), "the line that calls Python's library"
     if hasattr(builtins, "ExceptionGroup"):  # of Python 3.11

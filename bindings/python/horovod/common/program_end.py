@@ -26,7 +26,7 @@ from horovod.common.model import printable
 _REPORT_VARIABLE = "_RODA_REPORT_FD"  # a pipe to our launcher, for lines of JSON: see horovod.runner.blame
 _CULPRIT_SECONDS = 3.0  # for another rank's process to end
 _SECONDS_TO_BE_SEEN = 3.0  # for a launcher to see that end first, late on a busy machine; it then ends this process
-_MOST_TEXT = 300
+_BEGINNING, _END = 200, 100  # of a longer text: a DataLoader's ends with the error that its worker met
 _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
 
 # What waits for operations that a framework begins later than the program says; called before a rank leaves the job.
@@ -36,6 +36,7 @@ _owner = 0  # the process that has the hooks
 _rank = -1  # of the latest engine
 _ended_by: BaseException | None = None  # what this program ends by, as far as a hook has seen it
 
+_OUTERMOST = ("<module>", "_run_module_as_main")  # of a program that runs: of a file, of python -m
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # of Python 3.11
 
 
@@ -86,7 +87,7 @@ def _text_of(error: object) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "..."
+    return text if len(text) <= _BEGINNING + _END else f"{text[:_BEGINNING]} ... {text[-_END:]}"
 
 
 def _place_of(error: BaseException) -> str:
@@ -153,9 +154,18 @@ def abort_for(error: BaseException, by: str) -> int | None:
     """End the job for an exception of this rank; or return the rank whose error it quotes, which has ended the job."""
     origin = victim_of(error)
     if origin is None:
-        _report(_own_words(error))  # before the others can learn of it and end
+        words = _own_words(error)
+        _report(words | _blaming_another(words["error"]))  # before the others can learn of it and end
         _roda.abort(by + describe(error))
     return origin
+
+
+def _blaming_another(what: str) -> dict[str, Any]:
+    """Return what makes this rank's end another one's fault: one that has ended the job before by a failure."""
+    cause = _roda.end_cause()
+    if cause is None or cause[0] in (-1, _rank) or cause[2] or os.environ.get("HOROVOD_ELASTIC") == "1":
+        return {}  # elastic workers go on after another one's end
+    return {"origin": cause[0], "error": f"{what}, after: {cause[1]}"}
 
 
 def _own_words(error: BaseException) -> dict[str, str]:
@@ -180,11 +190,14 @@ def _chain_excepthooks() -> None:
 
     def hook(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
         global _ended_by
+        if _goes_on():
+            return before(kind, error, trace)
         is_told, _ended_by = False, error
         with contextlib.suppress(Exception):
             is_told = end_by(error)
         if not is_told or before is not sys.__excepthook__:
             before(kind, error, trace)
+        return None
 
     def hook_in_threads(args: Any) -> None:
         # The others wait for a thread that takes part in collectives as they do for the main one.
@@ -196,6 +209,14 @@ def _chain_excepthooks() -> None:
 
     sys.excepthook = hook
     threading.excepthook = hook_in_threads
+
+
+def _goes_on() -> bool:
+    """Tell whether the program is still under way: a console shows what fails at its prompt through the hook, too."""
+    frame: Any = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_name in _OUTERMOST
 
 
 class _Exit(SystemExit):
@@ -243,7 +264,7 @@ def _end_with_status(error: SystemExit) -> None:
     elif error.__context__ is not None:  # whoever caught that ends the program for it
         end_by(error.__context__, f"ended with status {status} for ")
     else:
-        _report({"error": how})
+        _report({"error": how} | _blaming_another(how))
         _roda.abort(how)
 
 
@@ -273,8 +294,8 @@ def _has_ended_the_program(error: Any) -> bool:
     if trace is None or hasattr(sys, "ps1") or sys.flags.interactive:
         return False
     code = trace.tb_frame.f_code
-    is_programs = code.co_name == "<module>" and trace.tb_frame.f_globals.get("__name__") == "__main__"
-    return is_programs or code.co_name == "_run_module_as_main"
+    is_programs = code.co_name == _OUTERMOST[0] and trace.tb_frame.f_globals.get("__name__") == "__main__"
+    return is_programs or code.co_name == _OUTERMOST[1]
 
 
 def _watch_ipython() -> None:

@@ -124,5 +124,5 @@ class Blame:
         if culprit in self._errors:
             return self._errors[culprit]
         for rank, (error, trace) in self._errors.items():
-            return f"rank {rank} met {error}", trace
+            return f"rank {rank} {'' if error.startswith('ended with') else 'met '}{error}", trace
         return "", ""
