@@ -96,8 +96,11 @@ class Tab:
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def screenshot(self, file: Path) -> None:
-        """Write a picture of the whole page, as PNG."""
-        taken = self._call("Page.captureScreenshot", captureBeyondViewport=True)
+        """Write a picture of the whole page, as PNG: the window is as high as the page from then on."""
+        # What captureBeyondViewport does to the window's size has pages that draw when it changes hang now and then.
+        width, height = self.evaluate("[innerWidth, document.documentElement.scrollHeight]")
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        taken = self._call("Page.captureScreenshot")
         file.write_bytes(base64.b64decode(taken["data"]))
 
     def _call(self, method: str, **parameters: object) -> dict[str, Any]:

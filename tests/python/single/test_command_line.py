@@ -66,7 +66,7 @@ def test_nobody_reads_any_more(name: str, tmp_path: Path) -> None:
     arguments = {
         "roda-doctor": [str(dump)],
         "roda-trace": [*traces, "-o", str(tmp_path / "page")],
-        "horovodrun": ["-np", "2", "echo", "hello"],
+        "horovodrun": ["-np", "2", "yes"],
     }
     command = [sys.executable, "-c", f"{CALLS[name]}; raise SystemExit(main())", *arguments.get(name, [])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
