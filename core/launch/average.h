@@ -7,7 +7,7 @@
 // float16 is multiplied by a power of two before the sum: nothing is lost but of values that are subnormal after that.
 // float32, float64 and bfloat16 are summed up as they are.
 //
-// What host memory has here a device has as roda_device::widen and average. Pure; any thread.
+// These functions are for host memory; a device has its own, roda_device::widen and average. Pure; any thread.
 #pragma once
 
 #include <cstddef>

@@ -318,7 +318,7 @@ class Values:
             With at least one dimension. The first may differ between ranks and may be zero; the others and the dtype
             are the same on all ranks.
         name : str, optional
-            What the ranks match by.
+            The name by which the ranks match.
 
         Returns
         -------
@@ -340,7 +340,7 @@ class Values:
         root_rank : int
             Rank of the sender.
         name : str, optional
-            What the ranks match by.
+            The name by which the ranks match.
 
         Returns
         -------
@@ -360,7 +360,7 @@ class Values:
             With at least one dimension, the same shape and dtype on all ranks. The first ``shape[0] % size`` ranks get
             one row more.
         name : str, optional
-            What the ranks match by.
+            The name by which the ranks match.
         op : int
             ``Average`` or ``Sum``.
 

@@ -101,7 +101,7 @@ def broadcast_object(
     root_rank : int
         World rank of the sender.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     process_set : ProcessSet
         Who takes part.
 
@@ -134,7 +134,7 @@ def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet 
     obj : object
         This rank's.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     process_set : ProcessSet
         Who takes part.
 

@@ -29,7 +29,7 @@ _SECONDS_TO_BE_SEEN = 3.0  # for a launcher to see that end first, late on a bus
 _BEGINNING, _END = 200, 100  # of a longer text: a DataLoader's ends with the error that its worker met
 _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
 
-# What waits for operations that a framework begins later than the program says; called before a rank leaves the job.
+# Each waits for operations that a framework begins later than the program says; called before a rank leaves the job.
 finishers: list[Callable[[], None]] = []
 
 _owner = 0  # the process that has the hooks

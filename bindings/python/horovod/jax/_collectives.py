@@ -63,7 +63,7 @@ def bind(
     collective : int
         Which one.
     name : str
-        What the ranks match by.
+        The name by which the ranks match.
     process_set : int
         Its id.
     op, root, prescale, postscale

@@ -47,7 +47,7 @@ def distributed(
     optimizer : optax.GradientTransformation
         Or anything with its fields. Its own state is kept as it is.
     name : str
-        What the ranks match by. Several optimizers of one name are told apart by the order of their first use.
+        The name by which the ranks match. Optimizers of one name are told apart by the order of their first use.
     compression : Compressor
         Applied to what travels.
     op : int

@@ -30,7 +30,7 @@ def broadcast_parameters(
     process_set : ProcessSet
         Who takes part.
     name : str
-        What the ranks match by.
+        The name by which the ranks match.
     """
     leaves, structure = jax.tree_util.tree_flatten(params)
     plain = [jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in leaves]

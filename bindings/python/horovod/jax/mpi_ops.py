@@ -128,7 +128,7 @@ def allreduce(
     average : bool, optional
         Deprecated: use `op`.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     compression : Compressor
         Applied to what travels.
     op : int, optional
@@ -233,7 +233,7 @@ def allgather(
         The first dimension may differ between ranks and may be zero; the others and the dtypes are the same on all
         ranks. A number counts as one row.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     process_set : ProcessSet
         Who takes part.
     rows : sequence of int, optional
@@ -274,7 +274,7 @@ def broadcast(
     root_rank : int
         World rank of the sender.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     process_set : ProcessSet
         Who takes part.
 
@@ -305,7 +305,7 @@ def alltoall(
         How many rows go to each rank, ``size`` numbers; by default the rows are divided evenly. Rows beyond their sum
         are not sent.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     process_set : ProcessSet
         Who takes part.
     received_splits : sequence of int, optional

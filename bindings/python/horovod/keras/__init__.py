@@ -116,7 +116,7 @@ def allreduce(
     value : number, array or tensor
         The same shape and dtype on all ranks.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     average : bool, optional
         Whether the result is the average, or else the sum; has to be None where `op` is given.
     prescale_factor, postscale_factor : float

@@ -155,7 +155,7 @@ def allreduce(
     average : bool, optional
         Deprecated: give `op`.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     priority : int
         MXNet starts what has a higher one first.
     prescale_factor, postscale_factor : float

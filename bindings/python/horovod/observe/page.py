@@ -14,7 +14,7 @@ from horovod.observe.steps import COMPUTE, WAIT, Bar, RankStep, RankSteps, Repor
 
 _PAGE = Path(__file__).with_name("page.html")
 
-# What the page has at most of each; it says what it leaves out.
+# The page's limits; a line on it names all that is left out for them.
 _MOST_LANES = 64
 _MOST_BARS = 50_000
 _MOST_NAMES = 4_000

@@ -92,7 +92,7 @@ def rates_of(line: str) -> list[Rates]:
     Raises
     ------
     NoRecordError
-        It tells nothing.
+        The line tells nothing.
     """
     ranks = flight.ranks_of(line)
     try:

@@ -377,11 +377,11 @@ def report(
     ranks : sequence of RankSteps
         The first one is that of `first`.
     first : RankTimeline
-        What ranks' arrivals and launches are told from.
+        The timeline that tells of all ranks' arrivals and of launches.
     order : sequence of str
         All phases of the ranks but those that every job has.
     measured : mapping
-        What the machine can do: gigabytes a second by bytes.
+        The machine's measured gigabytes a second, by bytes of a launch.
     left_out : list of str
         Why a rank is not among them.
     """

@@ -82,7 +82,7 @@ def _parser() -> Parser:
         examples=[
             ("roda-top", "the job that runs on this machine, until it ends"),
             ("roda-top 4711 --once --json", "one look at that of a process, for programs"),
-            ("roda-top --quiet --prometheus-port 9400", "metrics alone, at http://127.0.0.1:9400/metrics"),
+            ("roda-top --quiet --prometheus-port 9400", "metrics alone, at port 9400 of this machine"),
         ],
         description="Show what the ranks of a job do, until it ends. The processes are only looked at. "
         "On a terminal q quits, and s sorts by another column.",

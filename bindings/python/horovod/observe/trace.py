@@ -86,7 +86,7 @@ def analyse(paths: Sequence[Path], measured: Mapping[int, float] | None = None) 
     paths : sequence of Path
         Files of the ranks, of one at least.
     measured : mapping, optional
-        What the machine can do: gigabytes a second by bytes.
+        The machine's measured gigabytes a second, by bytes of a launch.
 
     Raises
     ------

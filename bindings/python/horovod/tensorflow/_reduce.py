@@ -84,7 +84,7 @@ def allreduce(
     prescale_factor, postscale_factor : float
         Applied to every rank's input, and to the result.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     process_set : ProcessSet
         Who takes part.
     ignore_name_scope : bool

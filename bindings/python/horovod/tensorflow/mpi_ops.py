@@ -178,7 +178,7 @@ def allgather(
         With at least one dimension. The first may differ between ranks and may be zero; the others and the dtype are
         the same on all ranks.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     ignore_name_scope : bool
         Whether the graph's name scopes are no part of the name.
     process_set : ProcessSet
@@ -242,7 +242,7 @@ def broadcast(
     root_rank : int
         World rank of the sender.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     ignore_name_scope : bool
         Whether the graph's name scopes are no part of the name.
     process_set : ProcessSet
@@ -320,7 +320,7 @@ def alltoall(
         How many rows go to each rank, ``size`` numbers; by default the rows are divided evenly. Rows beyond their sum
         are not sent.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     ignore_name_scope : bool
         Whether the graph's name scopes are no part of the name.
     process_set : ProcessSet

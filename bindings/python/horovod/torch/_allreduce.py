@@ -54,7 +54,7 @@ def allreduce(
     average : bool, optional
         Deprecated: True for ``op=Average``, False for ``op=Sum``.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     compression : Compressor
         Applied to what travels.
     op : int, optional

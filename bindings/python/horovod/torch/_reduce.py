@@ -45,7 +45,7 @@ def reduce(
     root_rank : int
         World rank, also for a process set.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     op : int
         ``Average``, ``Sum``, ``Min``, ``Max`` or ``Product``.
     prescale_factor, postscale_factor : float

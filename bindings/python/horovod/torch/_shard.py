@@ -28,7 +28,7 @@ class Shard:
     parameter : torch.Tensor
         Dense, without gaps or overlaps in memory; the same strides on all ranks.
     name : str
-        What the ranks match by.
+        The name by which the ranks match.
     rank, count : int
         Which part of how many.
     """

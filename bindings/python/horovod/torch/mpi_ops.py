@@ -131,7 +131,7 @@ def allgather(tensor: Tensor, name: str | None = None, process_set: ProcessSet =
         Contiguous, with at least one dimension. The first may differ between ranks and may be zero; the others and the
         dtype are the same on all ranks.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     process_set : ProcessSet
         Who takes part.
 
@@ -185,7 +185,7 @@ def broadcast(
     root_rank : int
         World rank, also for a process set.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     process_set : ProcessSet
         Who takes part.
 
@@ -254,7 +254,7 @@ def alltoall(
         Rows for each rank, ``size`` numbers; without it, or with an empty one, the rows are divided evenly. Rows beyond
         their sum are not sent.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     process_set : ProcessSet
         Who takes part.
 
@@ -303,7 +303,7 @@ def reducescatter(
         Contiguous, with at least one dimension, the same shape and dtype on all ranks. The first ``shape[0] % size``
         ranks get one row more.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     compression : Compressor
         Applied to what travels.
     op : int

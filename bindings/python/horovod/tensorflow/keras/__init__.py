@@ -87,7 +87,7 @@ def allreduce(
     value : number, array or tensor
         The same shape and dtype on all ranks.
     name : str, optional
-        What the ranks match by.
+        The name by which the ranks match.
     average : bool, optional
         Deprecated: True for ``op=Average``, False for ``op=Sum``.
     prescale_factor, postscale_factor : float
