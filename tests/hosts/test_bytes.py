@@ -13,7 +13,8 @@ from network import Network
 
 SIZE = 24 << 20
 COLLECTIVES = ("allreduce", "broadcast", "allgather", "reducescatter")
-# Headers, acknowledgements and the control plane come on top of the data.
+# Headers, acknowledgements and the control plane come on top of the data; so does what TCP sends again where a busy
+# machine's acknowledgements come late, which the job counts.
 MOST_ON_TOP = 0.08
 
 
@@ -46,9 +47,9 @@ def test_bytes_between_hosts(
     assert done.status == 0, str(done)
     for collective in COLLECTIVES:
         counts = [line.split() for line in done.told if line.startswith(collective)]
-        sent = sum(int(count) for _, count in counts)
+        sent, repeated = (sum(int(count[column]) for count in counts) for column in (1, 2))
         expected, places = planned(collective, topology)
         assert "across hosts" in places, places
-        text = f"{collective}: {sent} bytes, planned {expected}"
+        text = f"{collective}: {sent} bytes, of which TCP repeated up to {repeated}, planned {expected}"
         assert len(counts) == len(slots), str(done)
-        assert expected <= sent <= expected * (1 + MOST_ON_TOP), f"{text}\n{done}"
+        assert expected <= sent <= expected * (1 + MOST_ON_TOP) + repeated, f"{text}\n{done}"

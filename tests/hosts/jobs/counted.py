@@ -1,4 +1,4 @@
-"""Collectives, each between two looks at the bytes that a host's interface has sent: ``BYTES NAMES…``."""
+"""Collectives, each between two looks at what a host has sent, and sent again: ``BYTES NAMES…``."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,15 @@ from pathlib import Path
 import numpy as np
 from checks import hvd, require, tell
 
-SENT = Path("/sys/class/net/wire0/statistics/tx_bytes")
+WIRE = Path("/sys/class/net/wire0")
+SNMP = Path("/proc/net/snmp")  # of this host's network alone, as the interface is
+
+
+def sent() -> tuple[int, int]:
+    """Bytes that the interface has sent, and how many of them at most were TCP's repetitions."""
+    titles, values = (line.split() for line in SNMP.read_text(encoding="ascii").splitlines() if line.startswith("Tcp:"))
+    repeated = int(values[titles.index("RetransSegs")]) * int((WIRE / "mtu").read_text(encoding="ascii"))
+    return int((WIRE / "statistics/tx_bytes").read_text(encoding="ascii")), repeated
 
 
 def run(name: str, size: int) -> None:
@@ -34,14 +42,14 @@ def main() -> None:
     for name in names:
         run(name, size)
         hvd.barrier()
-        before = int(SENT.read_text(encoding="ascii"))
+        before = sent()
         hvd.barrier()
         run(name, size)
         hvd.barrier()
-        after = int(SENT.read_text(encoding="ascii"))
+        after = sent()
         hvd.barrier()
         if hvd.local_rank() == 0:
-            tell(f"{name} {after - before}")
+            tell(f"{name} {after[0] - before[0]} {after[1] - before[1]}")
     hvd.shutdown()
 
 
