@@ -171,7 +171,9 @@ mpirun_tests() {
 # One run for each thing that differs: one process, the default choice, more ranks than cores over sockets, an odd number of
 # ranks that mpirun starts over its MPI, and some of all without that.
 suite_python() {
-  REPORT_LIMIT=1200 pytest_report python tests/python/single # compilers are at work beside
+  local spread=() # these tests wait half of the time: as many files at once as there are cores
+  "$VENV/bin/python" -c 'import xdist' 2>/dev/null && spread=(--numprocesses "$JOBS" --dist loadfile)
+  REPORT_LIMIT=1200 pytest_report python tests/python/single "${spread[@]}" # compilers are at work beside
   rank_tests np1 horovodrun -np 1
   rank_tests np2 horovodrun -np 2
   command -v mpirun.openmpi >/dev/null || HOROVOD_CPU_OPERATIONS=shm rank_tests np3-shm horovodrun -np 3
