@@ -136,6 +136,7 @@ def test_nothing_is_left_when_the_caller_is_killed(tmp_path: Path) -> None:
     caller = subprocess.Popen([sys.executable, "-c", code])
     wait_for(note.exists, 30)
     child = int(note.read_text())
+    wait_for(lambda: len(psutil.Process(caller.pid).children()) == 2, 30)  # the command, and who watches over it
     os.kill(caller.pid, signal.SIGKILL)
     caller.wait()
     wait_for(lambda: has_ended(child))
