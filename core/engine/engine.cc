@@ -377,16 +377,21 @@ void Engine::join_done(std::int32_t set, std::int32_t last_rank) {
 
 Status Engine::context_made(execute::TransportContext& context) {
   recorder_.uses(context.name());
-  if (!context.has(RODA_CAP_FAULT_TOLERANT) && !watch_) try {
-      // The end of all that is under way may take one such time, in one turn.
-      const auto patience = std::chrono::duration<double>(2 * parts_.knobs.abort_timeout_seconds);
-      watch_.emplace(
-          baton_, std::chrono::duration_cast<std::chrono::milliseconds>(patience), kLookAtHolder,
-          [this] { return parts_.control->has_failed(); }, [this, name = context.name()] { give_up(name); });
-    } catch (const std::runtime_error& error) {
-      return Status(RODA_ERR_SYSTEM, error.what());
-    }
+  if (!context.has(RODA_CAP_FAULT_TOLERANT) && !watch_) RODA_RETURN_IF_ERROR(watch_holder(context.name()));
   return bells_.watch_transport(context.event_fd());
+}
+
+// To end all that is under way may take HOROVOD_ABORT_TIMEOUT_SECONDS, and is one turn.
+Status Engine::watch_holder(const char* transport) {
+  const std::chrono::duration<double> patience(2 * parts_.knobs.abort_timeout_seconds);
+  try {
+    watch_.emplace(
+        baton_, std::chrono::duration_cast<std::chrono::milliseconds>(patience), kLookAtHolder,
+        [this] { return parts_.control->has_failed(); }, [this, transport] { give_up(transport); });
+  } catch (const std::runtime_error& error) {
+    return Status::system(error.what());
+  }
+  return {};
 }
 
 void Engine::started(const LaunchRun& run) {

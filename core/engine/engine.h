@@ -215,6 +215,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // This process ends right after; the thread need not hold the baton.
   RODA_UNCHECKED void broken(const std::string& sentence);
   RODA_UNCHECKED void give_up(const char* transport);
+  Status watch_holder(const char* transport) RODA_REQUIRES(baton_);
   void save_flight(const Status& cause) const;
   // Tensors that every rank has wait for others to join them, and for somebody to look at the clock.
   bool holds_ready() const RODA_REQUIRES(baton_);
@@ -286,7 +287,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   const InvariantListener invariants_{
       [](void* engine, const std::string& sentence) { static_cast<Engine*>(engine)->broken(sentence); }, this};
   std::thread thread_;
-  std::optional<HolderWatch> watch_;  // once a transport is used whose calls may not return after a failure
+  std::optional<HolderWatch> watch_;  // once a transport without RODA_CAP_FAULT_TOLERANT is used
 };
 
 // From nothing to a running engine. Collective over the job, which is `members` of what the launcher started: every
