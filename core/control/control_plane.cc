@@ -278,6 +278,15 @@ Status ControlPlane::service(bool thorough) {
   return status;
 }
 
+bool ControlPlane::has_failed() const {
+  if (segment_->is_aborted() || (links_ != nullptr && links_->has_hung_up())) return true;
+  for (int local = 0; local < segment_->size(); ++local) {
+    const bool is_gone = segment_->has_ended(local) || segment_->is_absent(local);
+    if (is_gone && !segment_->departed(local)) return true;
+  }
+  return false;
+}
+
 // What another host says of an abort, and a link that broke, end the job here.
 Status ControlPlane::move_links() {
   Status from_afar;

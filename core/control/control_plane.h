@@ -6,7 +6,7 @@
 // leader of the first rank's host orders, and every record travels down the tree again, to be appended to the log of
 // each host. So what a leader sends and receives for one announcement of all ranks grows with the tree's fan-out alone.
 //
-// Threads: the holder of the baton, except abort(), is_aborted(), await_process_end() and traffic(): any
+// Threads: the holder of the baton, except abort(), is_aborted(), has_failed(), await_process_end() and traffic(): any
 // thread.
 #pragma once
 
@@ -88,6 +88,9 @@ class ControlPlane {
   void abort(const Status& cause) { segment_->abort(cause); }
   bool is_aborted() const { return segment_->is_aborted(); }
   Status abort_cause() const { return segment_->abort_cause(); }
+  // The job is aborted, or will be at the next service(): a rank of this host ended, or a link to another host did. Any
+  // thread.
+  bool has_failed() const;
 
   // Waits until the process of another rank of this host is gone; see Engine::await_process_end. Any thread.
   std::optional<bool> await_process_end(std::int32_t rank, std::int64_t limit_us) const;

@@ -2,7 +2,9 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sstream>
@@ -20,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::uint16_t kService = 2;  // the store's is 1
 constexpr std::size_t kMaxFrame = 2u << 20;
+constexpr std::uint32_t kNews = static_cast<std::uint32_t>(EPOLLIN) | static_cast<std::uint32_t>(EPOLLRDHUP);
 const std::string kNoAddress = "! ";  // in place of the address: the reason why there is none
 
 ConnectionOptions connection_options(std::chrono::milliseconds silence) {
@@ -71,7 +74,7 @@ Status HostLinks::add(std::int32_t rank, bool is_above, std::unique_ptr<SecureCo
   RODA_INVARIANT(std::ranges::none_of(links_, [&](const Link& l) { return l.rank == rank; }),
                  "a leader has one link to another");
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = kNews;
   event.data.fd = connection->fd();
   if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) return Status::of_errno("epoll_ctl");
   links_.push_back({rank, is_above, std::move(connection)});
@@ -215,7 +218,7 @@ Status HostLinks::flush(Link& link) {
   if (wants == link.watched_for_write) return {};
   link.watched_for_write = wants;
   epoll_event event{};
-  event.events = EPOLLIN | (wants ? static_cast<std::uint32_t>(EPOLLOUT) : 0u);
+  event.events = kNews | (wants ? static_cast<std::uint32_t>(EPOLLOUT) : 0u);
   event.data.fd = link.connection->fd();
   epoll_ctl(poll_.get(), EPOLL_CTL_MOD, link.connection->fd(), &event);
   // Room that came before this rings no bell.
@@ -311,8 +314,17 @@ bool HostLinks::unsent() const {
 void HostLinks::depart() {
   for (Link& link : links_) {
     queue_frame(link, Frame::kGoodbye, {});
-    static_cast<void>(flush(link));  // best effort: the other side has drained too
+    // Best effort: the other side has drained, too. An end of the bytes is seen there without reading them.
+    if (flush(link).ok() && !link.watched_for_write) ::shutdown(link.connection->fd(), SHUT_WR);
   }
+}
+
+bool HostLinks::has_hung_up() const {
+  std::vector<epoll_event> events(links_.size());
+  const int n = epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  return std::any_of(events.begin(), events.begin() + std::max(n, 0), [](const epoll_event& event) {
+    return (event.events & static_cast<std::uint32_t>(EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+  });
 }
 
 Status HostLinks::form(Store& store, const std::vector<std::int32_t>& leaders, std::int32_t self,

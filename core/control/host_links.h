@@ -63,6 +63,8 @@ class HostLinks {
     std::uint64_t sent = 0, received = 0, bytes = 0;
   };
   Traffic traffic() const;
+  // The other end of a link has ended or departed, and its goodbye was not read here. Any thread.
+  bool has_hung_up() const;
   // The links end in an orderly way: their end is no failure.
   void depart();
 

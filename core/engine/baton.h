@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "plugins/base/mutex.h"
@@ -35,6 +36,16 @@ class RODA_CAPABILITY("baton") Baton {
   void sleeps(bool is_so) RODA_REQUIRES(this) { holder_sleeps_.store(is_so, std::memory_order_seq_cst); }
   bool holder_sleeps() const { return holder_sleeps_.load(std::memory_order_seq_cst); }
 
+  // The holder: it begins its next turn.
+  void begin_turn() RODA_REQUIRES(this) {
+    turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  // The number of the turn that a holder who is awake is in; nothing: there is no such holder. Any thread.
+  std::optional<std::uint64_t> turn_under_way() const {
+    if (!held_.load(std::memory_order_seq_cst) || holder_sleeps()) return std::nullopt;
+    return turns_.load(std::memory_order_relaxed);
+  }
+
   // For what the analysis can't follow: what others call back, and lambdas. The caller holds it.
   void assert_held() const RODA_LOCKS(assert_capability(this)) {}
 
@@ -58,6 +69,7 @@ class RODA_CAPABILITY("baton") Baton {
 
   alignas(64) std::atomic<bool> held_{false};
   std::atomic<bool> holder_sleeps_{false};
+  std::atomic<std::uint64_t> turns_{0};
   alignas(64) std::atomic<std::uint32_t> wanting_{0};
   std::atomic<std::uint32_t> pulse_{0};
   std::atomic<std::uint32_t> sleepers_{0};

@@ -12,6 +12,8 @@ namespace {
 // Longer than a turn of whoever holds the baton on another core.
 constexpr std::uint32_t kPausesForHolder = 64;
 
+constexpr std::chrono::milliseconds kLookAtHolder{500};
+
 constexpr const char* kRankMark = "{rank}";  // in a timeline's name: every rank writes a file of its own
 
 // A cause has to leave room in an error's text for what stands before and behind it.
@@ -85,6 +87,7 @@ void Engine::poke() {
   }
   // The engine may have ended meanwhile, and with it what the log speaks of.
   if (stopped_.load(std::memory_order_acquire)) return let_go(true);
+  baton_.begin_turn();
   turn_time_ = {};
   announce();
   // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
@@ -374,7 +377,21 @@ void Engine::join_done(std::int32_t set, std::int32_t last_rank) {
 
 Status Engine::context_made(execute::TransportContext& context) {
   recorder_.uses(context.name());
+  if (!context.has(RODA_CAP_FAULT_TOLERANT) && !watch_) RODA_RETURN_IF_ERROR(watch_holder(context.name()));
   return bells_.watch_transport(context.event_fd());
+}
+
+// To end all that is under way may take HOROVOD_ABORT_TIMEOUT_SECONDS, and is one turn.
+Status Engine::watch_holder(const char* transport) {
+  const std::chrono::duration<double> patience(2 * parts_.knobs.abort_timeout_seconds);
+  try {
+    watch_.emplace(
+        baton_, std::chrono::duration_cast<std::chrono::milliseconds>(patience), kLookAtHolder,
+        [this] { return parts_.control->has_failed(); }, [this, transport] { give_up(transport); });
+  } catch (const std::runtime_error& error) {
+    return Status::system(error.what());
+  }
+  return {};
 }
 
 void Engine::started(const LaunchRun& run) {

@@ -24,6 +24,7 @@
 #include "core/control/control_plane.h"
 #include "core/engine/baton.h"
 #include "core/engine/bucket_demand.h"
+#include "core/engine/holder_watch.h"
 #include "core/engine/roll_call.h"
 #include "core/knobs/knobs.h"
 #include "core/launch/launcher.h"
@@ -213,6 +214,9 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void fail(const Status& cause) RODA_REQUIRES(baton_);
   // This process ends right after; the thread need not hold the baton.
   RODA_UNCHECKED void broken(const std::string& sentence);
+  RODA_UNCHECKED void give_up(const char* transport);
+  Status watch_holder(const char* transport) RODA_REQUIRES(baton_);
+  void save_flight(const Status& cause) const;
   // Tensors that every rank has wait for others to join them, and for somebody to look at the clock.
   bool holds_ready() const RODA_REQUIRES(baton_);
   // Publishes that this rank is about to sleep and looks once more. False: there is news, don't.
@@ -283,6 +287,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   const InvariantListener invariants_{
       [](void* engine, const std::string& sentence) { static_cast<Engine*>(engine)->broken(sentence); }, this};
   std::thread thread_;
+  std::optional<HolderWatch> watch_;  // once a transport without RODA_CAP_FAULT_TOLERANT is used
 };
 
 // From nothing to a running engine. Collective over the job, which is `members` of what the launcher started: every

@@ -154,6 +154,7 @@ std::uint32_t Engine::sleep(int limit_ms) {
 
 bool Engine::drive() {
   if (!ending_.cause.ok()) return false;
+  baton_.begin_turn();
   turn_time_ = {};
   bool moved = false;
   if (submissions_.has_news(std::memory_order_acquire)) moved = announce() || moved;

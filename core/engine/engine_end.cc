@@ -1,4 +1,7 @@
 // How an engine ends: with all ranks in order, or with the first cause of a failure.
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
 
 #include "core/engine/engine.h"
@@ -19,11 +22,7 @@ void Engine::fail(const Status& cause) {
     RODA_LOG(error, "{}", ending_.cause.message());
   }
   static_cast<void>(submissions_.close(ending_.cause));
-  if (const std::string& folder = parts_.knobs.flight_folder; !folder.empty()) {
-    if (const Status s = observe::dump_flight(parts_.control->rooms(), folder, cause); !s.ok()) {
-      RODA_LOG(warning, "The flight recorder: {}", s.message());
-    }
-  }
+  save_flight(cause);
   // Before anybody learns of the error, and may leave the process with it.
   const bool tells = parts_.bootstrap != nullptr && parts_.bootstrap->peer_lost != nullptr;
   if (tells && cause.code() == RODA_ERR_PEER) parts_.bootstrap->peer_lost(parts_.host, cause.rank());
@@ -37,6 +36,30 @@ void Engine::fail(const Status& cause) {
   stopped_.store(true, std::memory_order_release);
   parts_.control->depart();
   baton_.pulse();
+}
+
+void Engine::save_flight(const Status& cause) const {
+  const std::string& folder = parts_.knobs.flight_folder;
+  if (folder.empty()) return;
+  if (const Status s = observe::dump_flight(parts_.control->rooms(), folder, cause); !s.ok()) {
+    RODA_LOG(warning, "The flight recorder: {}", s.message());
+  }
+}
+
+// Whoever holds the baton does not come back from the transport, and so what it holds is free to be used.
+void Engine::give_up(const char* transport) {
+  static_cast<void>(parts_.control->service(true));  // other hosts may have sent the cause
+  const Status cause = parts_.control->abort_cause();
+  if (cause.ok()) return;
+  save_flight(cause);
+  RODA_LOG(error,
+           "Horovod has been shut down. The cause: {} This process ends with status 1: a call of {} that was under way "
+           "has not returned for {} s since (twice HOROVOD_ABORT_TIMEOUT_SECONDS), and a thread can't be taken out of "
+           "that library.",
+           cause.message(), transport, 2 * parts_.knobs.abort_timeout_seconds);
+  parts_.control->depart();
+  std::fflush(nullptr);
+  ::_exit(EXIT_FAILURE);
 }
 
 void Engine::broken(const std::string& sentence) {

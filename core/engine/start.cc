@@ -71,6 +71,7 @@ void warn_of_settings(const Knobs& knobs, const plugins::Loader& loader) {
 Status sort_sets(int size, std::vector<std::vector<std::int32_t>>* sets) {
   for (auto& set : *sets) {
     std::ranges::sort(set);
+    if (set.empty()) return Status::invalid("Tried to register an empty process set: a set needs at least one rank");
     for (std::size_t i = 0; i < set.size(); ++i) {
       if (set[i] < 0 || set[i] >= size) {
         return Status::invalid("Tried to register process set with invalid rank: " + std::to_string(set[i]));

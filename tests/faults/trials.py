@@ -157,6 +157,8 @@ def all_left_out(transports: tuple[str, ...], hosts: tuple[int, ...]) -> list[tu
 _NUMBERS = re.compile(r"[Rr]anks? ([0-9]+(?:(?:, | and )[0-9]+)*)")
 _STALLED = re.compile(r"(?:^|[\s>])([0-9]+)!?: \[")  # the stall report: the ranks that lack tensors
 _AWAITED = re.compile(r" in time;| to come to MPI_Init")  # who never came to the job: nothing but time tells
+# What a rank says whose process has to end since MPI does not come back: no line of its program's tells of it then.
+_LOCKED_UP = re.compile(r"The cause: .*a thread can't be taken out of that library", re.DOTALL)
 _BLAMED = re.compile(r"[Rr]ank ([0-9]+) \([^()]*\) (?:died|does not answer|did not answer)")
 
 
@@ -227,7 +229,10 @@ def judge(trial: Trial, ranks: list[Rank], when: float | None, leaks: list[str])
 
 def _judge_survivor(trial: Trial, rank: Rank, when: float | None, verdict: Verdict) -> None:
     error, fine = rank.last("error"), rank.last("fine")
-    if error is None and fine is None:
+    locked_up = _LOCKED_UP.search(rank.output) if trial.transport == "mpi" else None
+    if error is None and fine is None and locked_up:
+        _judge_error(trial, rank, {"text": locked_up[0]}, None, verdict)
+    elif error is None and fine is None:
         verdict.faults.append(f"rank {rank.rank} ended with status {rank.status} and told nothing; {rank.output}")
     elif error is not None:
         _judge_error(trial, rank, error, when, verdict)

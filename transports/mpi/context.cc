@@ -35,7 +35,7 @@ int Context::progress() {
     for (Group* group : groups_) events += group->poll();
     events += queue_->poll();
     // With nothing awaited and nothing in flight that was no call of MPI, and here no thread makes one either.
-    if (events == 0 && !runtime().may_call_at_any_time()) pump_.push();
+    if (events == 0 && !runtime().may_call_at_any_time()) pump_->push();
     return events;
   } catch (const sdk::Failure& failure) {
     for (Group* group : groups_) group->abort(failure);

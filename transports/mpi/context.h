@@ -36,7 +36,7 @@ class Context : public sdk::GroupList<Group> {  // of formed ones
   const roda_host* host() const { return host_; }
   Runtime& runtime() const { return Runtime::get(); }
   Queue& queue() { return *queue_; }
-  Pump& pump() { return pump_; }
+  Pump& pump() { return *pump_; }
 
   // The entries of the ABI.
   int progress();
@@ -49,7 +49,7 @@ class Context : public sdk::GroupList<Group> {  // of formed ones
  private:
   const roda_host* const host_;
   std::unique_ptr<Queue> queue_;
-  Pump pump_{Runtime::get()};
+  std::unique_ptr<Pump, Pump::End> pump_{new Pump(Runtime::get())};
 };
 
 }  // namespace roda::mpi::RODA_MPI_FLAVOUR

@@ -272,15 +272,13 @@ class Runtime {
 class Pump {
  public:
   explicit Pump(Runtime& runtime) : runtime_(runtime) {}
-  ~Pump() {
-    if (!thread_.joinable()) return;
-    {
-      const MutexLock lock(mutex_);
-      is_over_ = true;
+  // What deletes a pump: one whose thread does not come back from MPI, which a failure may lock up, stays for the life
+  // of the process.
+  struct End {
+    void operator()(Pump* pump) const {
+      if (pump->has_left()) delete pump;
     }
-    changed_.notify_one();
-    thread_.join();
-  }
+  };
 
   // A group has formed, whose operations may last so long; 0: for ever. MPI has started.
   void serve(std::chrono::nanoseconds limit) {
@@ -313,6 +311,27 @@ class Pump {
   static constexpr std::chrono::milliseconds kLongestAtWork{8};
   static constexpr int kProbeTag = 0;  // whether a message of the program's is found does not matter
 
+  static constexpr std::chrono::seconds kPatienceToLeave{1};
+
+  ~Pump() = default;
+  bool has_left() {
+    if (!thread_.joinable()) return true;
+    {
+      MutexLock lock(mutex_);
+      is_over_ = true;
+      changed_.notify_all();
+      const auto is_left = [this] {
+        mutex_.assert_held();
+        return is_left_;
+      };
+      if (!changed_.wait_for(lock.held(), kPatienceToLeave, is_left)) {
+        thread_.detach();
+        return false;
+      }
+    }
+    thread_.join();
+    return true;
+  }
   void run() {
     MutexLock lock(mutex_);
     std::uint64_t seen = ends_.load();
@@ -332,14 +351,15 @@ class Pump {
         idle_since = Clock::now();
         continue;
       }
-      {
-        const Runtime::Turn turn(runtime_);
-        if (turn) push();
-      }
+      lock.unlock();
+      if (const Runtime::Turn turn(runtime_); turn) push();
+      lock.lock();
       pause = is_at_work ? kShortest : std::min(2 * pause, kLongest);
       is_at_work = false;
       if (Clock::now() - idle_since > limit_) sleep(&lock, seen);
     }
+    is_left_ = true;
+    changed_.notify_all();
   }
   void wake() {
     const MutexLock lock(mutex_);
@@ -360,6 +380,7 @@ class Pump {
   std::condition_variable changed_;
   std::chrono::nanoseconds limit_ RODA_GUARDED_BY(mutex_){1};  // the longest of the groups'
   bool is_over_ RODA_GUARDED_BY(mutex_) = false;
+  bool is_left_ RODA_GUARDED_BY(mutex_) = false;  // the thread is through
   std::thread thread_;
 };
 

@@ -30,6 +30,10 @@ extern "C" int snprintf(char* text, std::size_t bytes, const char* format, ...) 
   return length;
 }
 
+// Of mpi_stuck.c, where that is preloaded.
+extern "C" __attribute__((weak)) void roda_test_arm();
+extern "C" __attribute__((weak)) void roda_test_await_stuck();
+
 namespace roda::test {
 namespace {
 
@@ -130,6 +134,20 @@ TEST(Faults, ARankDiesInMidCollective) {
     o = run(make_op(RODA_ALLREDUCE, "loop", shape, data.data(), data.data()));
   }
   expect_named(o);
+}
+
+// A thread of each survivor does not come back from MPI. Where the engine can do without that thread, the program hears
+// of the death, and later that there is no MPI any more; else its process ends.
+TEST(Faults, ARankDiesAndMpiLocksUp) {
+  if (roda_test_arm == nullptr) GTEST_SKIP() << "without mpi_stuck.c";
+  std::vector<float> data(4u << 20, 1);
+  const Shape shape{4 << 20};
+  ASSERT_EQ(run(make_op(RODA_ALLREDUCE, "before", shape, data.data(), data.data())).code, RODA_OK);
+  roda_test_arm();
+  expect_named(run(make_op(RODA_ALLREDUCE, "under way", shape, data.data(), data.data())));
+  roda_test_await_stuck();
+  roda_shutdown();
+  EXPECT_NE(roda_init(nullptr, nullptr), RODA_OK);
 }
 
 struct Kind {

@@ -1,9 +1,9 @@
 """Runs a job of mpirun's in which a rank is killed, without mpirun ending the others, and asks how those ended.
 
-    survivors.py COUNT STATUS mpirun OPTIONS -np N PROGRAM ARGUMENTS [: -np N PROGRAM ARGUMENTS]
+    survivors.py COUNT STATUS [--say WORDS] mpirun OPTIONS -np N PROGRAM ARGUMENTS [: -np N PROGRAM ARGUMENTS]
 
 Every PROGRAM is started by a shell that notes its exit status. Ends with 0 when exactly COUNT ranks ended with STATUS
-and one was killed.
+and one was killed; each of them has said the words.
 """
 
 import os
@@ -30,9 +30,10 @@ def noted(arguments: "list[str]") -> "list[str]":
 def main() -> int:
     """Run, count, report."""
     count, status = int(sys.argv[1]), int(sys.argv[2])
+    words = sys.argv[4] if sys.argv[3] == "--say" else ""
     with tempfile.TemporaryDirectory() as folder:
         job = subprocess.run(  # noqa: S603 (what the test names)
-            noted(sys.argv[3:]),
+            noted(sys.argv[5 if words else 3 :]),
             env={**os.environ, "RODA_TEST_STATUS": folder},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -42,7 +43,8 @@ def main() -> int:
             check=False,
         )
         ends = sorted(int(path.read_text()) for path in Path(folder).iterdir())
-    if ends == [status] * count + [128 + signal.SIGKILL]:
+    has_said = not words or job.stdout.count(words) == count
+    if ends == [status] * count + [128 + signal.SIGKILL] and has_said:
         return 0
     print(f"the ranks ended with {ends}\n{job.stdout}")
     return 1

@@ -124,6 +124,8 @@ def test_arguments() -> None:
     for wrong in (5, "01", ["a"], None):
         with pytest.raises(ValueError, match="ProcessSet should be initialized with a list of process ranks"):
             hvd.ProcessSet(wrong)
+    with pytest.raises(ValueError, match=r"ranks \[\] cannot be added: a set needs at least one rank"):
+        hvd.add_process_set([])
     unregistered = hvd.ProcessSet([0])
     assert unregistered.size() is None
     assert unregistered.rank() is None

@@ -120,12 +120,14 @@ def hvd_size() -> int:
     return get_env_rank_and_size()[1]
 
 
-def test_duplicate_static_process_sets_are_refused() -> None:
+def test_wrong_static_process_sets_are_refused() -> None:
     hvd.barrier()
     hvd.shutdown()
     try:
         with pytest.raises(ValueError, match="process_sets entry number 1 is a duplicate"):
             hvd.init(process_sets=[hvd.ProcessSet([0]), hvd.ProcessSet([0])])
+        with pytest.raises(ValueError, match="a set needs at least one rank"):
+            hvd.init(process_sets=[hvd.ProcessSet([])])
         with pytest.raises(ValueError, match="Invalid type of argument comm"):
             hvd.init(comm="everyone")
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import runpy
 import signal
 import socket
@@ -215,6 +216,21 @@ def test_a_command_that_is_not_there(horovodrun: Launch) -> None:
     done = horovodrun("-np", "1", "no-such-command-anywhere")
     assert done.returncode == 127
     assert "cannot start no-such-command-anywhere" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "job"), [(14, ("-np", "2")), (16, ("-np", "2", "--min-np", "2")), (26, ("-np", "24"))], ids=str
+)
+def test_too_many_open_files_name_the_limit(horovodrun: Launch, files: int, job: tuple[str, ...]) -> None:
+    """The launcher meets it, or the agent that starts the ranks."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+    done = horovodrun(*job, "true", preexec_fn=limit)
+    assert done.returncode != 0
+    assert f"a process may have {files} here (RLIMIT_NOFILE); raise that with `ulimit -n`" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_ranks_of_a_host_are_scheduled_together(horovodrun: Launch) -> None:

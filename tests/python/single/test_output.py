@@ -34,6 +34,14 @@ def test_carriage_returns_end_lines() -> None:
     assert "".join(forwarded(b"10%\r20%\r\n")) == "[3]<stdout>:10%\r[3]<stdout>:20%\r\n"
 
 
+@pytest.mark.parametrize("text", [b"10%\r20%\r\nend\r\n", b"\r\n\r\n\n\r", b"a\rb\n", b"\xe2\x82\xac\r\n"])
+def test_a_line_end_of_two_characters_may_be_cut_in_two(text: bytes) -> None:
+    whole = "".join(forwarded(text))
+    for cut in range(len(text)):
+        assert "".join(forwarded(text[:cut], text[cut:])) == whole
+    assert "".join(forwarded(*(text[at : at + 1] for at in range(len(text))))) == whole
+
+
 def test_the_last_line_may_have_no_end() -> None:
     assert forwarded(b"rest") == ["[3]<stdout>:rest"]
 

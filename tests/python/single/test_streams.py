@@ -53,6 +53,19 @@ def test_pieces_of_long_lines_of_several_ranks_do_not_mix() -> None:
     assert told == {str(rank): str(rank) * 1_200_000 for rank in range(3)}
 
 
+def test_the_rest_of_a_line_end_is_no_line_of_its_own_where_another_spoke_meanwhile() -> None:
+    written: list[str] = []
+    stream = LineStream(written.append)
+    ranks: list[LineForwarder] = [
+        LineForwarder(lambda text, rank=rank: stream.write(text, ranks[rank]), rank, "stdout") for rank in range(2)
+    ]
+    ranks[0].feed(b"10%\r")
+    ranks[1].feed(b"spoke\n")
+    ranks[0].feed(b"\n20%\r")
+    ranks[0].feed(b"\n")
+    assert "".join(written) == "[0]<stdout>:10%\r[1]<stdout>:spoke\n[0]<stdout>:20%\r\n"
+
+
 @ELASTIC
 def test_long_lines_in_a_job(horovodrun: Launch, tmp_path: Path, elastic: list[str]) -> None:
     code = "import sys; sys.stdout.write('x' * 3_000_000); sys.stderr.write('y' * 600_000)"

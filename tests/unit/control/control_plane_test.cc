@@ -176,6 +176,32 @@ TEST_P(ControlPlanes, AnAbortReachesEveryRankWithItsCause) {
   });
 }
 
+// Whoever would read the cause may never come back to do so.
+TEST(ControlPlane, AnyThreadSeesTheEndOfALinkBeforeWhatItBroughtIsRead) {
+  LocalStore store;
+  std::atomic<bool> works{false}, is_seen{false};
+  const auto statuses = on_ranks(2, [&](int rank) {
+    std::unique_ptr<ControlPlane> plane;
+    RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology_of(2, 1), rank, options_for_test(), &plane));
+    if (rank == 1) {
+      while (!works) std::this_thread::yield();
+      plane->abort(Status::peer(7, "a third rank died"));
+      plane->depart();
+      while (!is_seen) std::this_thread::yield();
+      return Status();
+    }
+    EXPECT_FALSE(plane->has_failed());
+    works = true;
+    while (!plane->has_failed()) std::this_thread::yield();
+    is_seen = true;
+    EXPECT_FALSE(plane->is_aborted());
+    static_cast<void>(plane->service(true));
+    EXPECT_EQ(plane->abort_cause().message(), "a third rank died");
+    return Status();
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.message();
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, ControlPlanes,
                          testing::Values(Shape{1, 1}, Shape{1, 2}, Shape{1, 4}, Shape{2, 1}, Shape{2, 2}, Shape{3, 2},
                                          Shape{4, 1, 1}, Shape{5, 2, 2}),

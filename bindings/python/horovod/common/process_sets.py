@@ -232,9 +232,12 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
         raise NotImplementedError("Dynamically adding a process set made from an MPI communicator is not supported.")
     result = _roda.add_process_set(process_set.ranks)
     if result < 0:
-        reason = (
-            "it exists already" if result == _EXISTS else f"a rank is named twice or not in a job of {_roda.size()}"
-        )
+        if not process_set.ranks:
+            reason = "a set needs at least one rank"
+        elif result == _EXISTS:
+            reason = "it exists already"
+        else:
+            reason = f"a rank is named twice or not in a job of {_roda.size()}"
         _raise_for(result, "adding", f"A process set with ranks {process_set.ranks} cannot be added: {reason}.")
     _numbers.pop(result, None)  # ids are reused
     _bind(process_set, result)

@@ -33,7 +33,7 @@ import sys
 import termios
 import time
 
-from horovod.runner.agent_host import count_cores, descendants, load_prctl, memory_file
+from horovod.runner.agent_host import count_cores, descendants, load_prctl, memory_file, reason
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -128,23 +128,24 @@ class Agent:
         environment.update(slot["environment"])
         environment.update(self.reached)
         self.share_cores(environment, slot.get("sharers", len(self.job["slots"])))
-        inherited = [memory_file(bytes.fromhex(self.job["secret"]))]
-        environment["HOROVOD_SECRET_FD"] = str(inherited[0])
-        environment["HOROVOD_SECRET_FILE"] = f"/proc/{os.getpid()}/fd/{self.secret}"
-        report_read, report_write = os.pipe()
-        inherited.append(report_write)
-        environment["_RODA_REPORT_FD"] = str(report_write)
-        result_read = None
-        if self.job["function"] is not None:
-            result_read, result_write = os.pipe()
-            inherited += [memory_file(bytes.fromhex(self.job["function"])), result_write]
-            environment["_RODA_TASK_FDS"] = f"{inherited[-2]},{inherited[-1]}"
-        channel = None
-        if self.job.get("elastic"):
-            channel, theirs = socket.socketpair()
-            inherited.append(theirs.detach())
-            environment["_RODA_ELASTIC_FD"] = str(inherited[-1])
+        inherited = []
+        report_read = result_read = channel = None
         try:
+            inherited.append(memory_file(bytes.fromhex(self.job["secret"])))
+            environment["HOROVOD_SECRET_FD"] = str(inherited[0])
+            environment["HOROVOD_SECRET_FILE"] = f"/proc/{os.getpid()}/fd/{self.secret}"
+            report_read, report_write = os.pipe()
+            inherited.append(report_write)
+            environment["_RODA_REPORT_FD"] = str(report_write)
+            if self.job["function"] is not None:
+                result_read, result_write = os.pipe()
+                inherited.append(result_write)
+                inherited.append(memory_file(bytes.fromhex(self.job["function"])))
+                environment["_RODA_TASK_FDS"] = f"{inherited[-1]},{result_write}"
+            if self.job.get("elastic"):
+                channel, theirs = socket.socketpair()
+                inherited.append(theirs.detach())
+                environment["_RODA_ELASTIC_FD"] = str(inherited[-1])
             process = subprocess.Popen(
                 self.job["command"],
                 stdin=subprocess.DEVNULL,
@@ -155,9 +156,11 @@ class Agent:
                 preexec_fn=self.bind_to_agent,
             )
         except OSError as error:
-            text = f"horovodrun: cannot start {self.job['command'][0]}: {error.strerror}\n"
+            text = f"horovodrun: cannot start {self.job['command'][0]}: {reason(error)}\n"
             self.send(b"e", rank, text.encode())
-            os.close(report_read)
+            for fd in (report_read, result_read):
+                if fd is not None:
+                    os.close(fd)
             if channel is not None:
                 channel.close()
             self.report_exit(rank, 127 if error.errno == errno.ENOENT else 126)

@@ -1,7 +1,9 @@
 """What an agent asks of its host; see agent.py."""
 
 import ctypes
+import errno
 import os
+import resource
 import tempfile
 
 
@@ -11,6 +13,16 @@ def load_prctl():
         return ctypes.CDLL(None, use_errno=True).prctl
     except (OSError, AttributeError):
         return lambda *_: -1
+
+
+def reason(error):
+    """Return the words of an OSError: with the limit on open files, and what raises it, where that was met."""
+    if error.errno == errno.EMFILE:
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return f"{error.strerror}: a process may have {most} here (RLIMIT_NOFILE); raise that with `ulimit -n`"
+    if error.errno == errno.ENFILE:  # its value stands in a file, which can't be opened now
+        return f"{error.strerror}: the machine's limit is met; `sysctl fs.file-max` shows and raises it"
+    return error.strerror or str(error)
 
 
 def descendants(root):

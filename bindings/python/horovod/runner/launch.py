@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import operator
 import os
@@ -14,6 +15,7 @@ from typing import Any
 from horovod.command_line import is_unread, tool
 from horovod.common.util import gloo_built, mpi_built
 from horovod.runner import _results
+from horovod.runner.agent_host import reason
 from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.hosts import parse_host_files, parse_hosts, parse_hosts_and_slots, too_few_slots
 from horovod.runner.common.util.settings import Settings
@@ -318,6 +320,15 @@ def _run(args: argparse.Namespace) -> list[Any] | None:
 
 def _launch(args: argparse.Namespace, function: bytes | None = None) -> dict[int, bytes]:
     """Run the job that arguments describe; return what its pickled function returned, by rank."""
+    try:
+        return _start(args, function)
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        raise OSError(error.errno, f"the launcher met a limit: {reason(error)}") from error
+
+
+def _start(args: argparse.Namespace, function: bytes | None) -> dict[int, bytes]:
     if args.log_level:
         logging.getLogger().setLevel({"TRACE": "DEBUG", "FATAL": "CRITICAL"}.get(args.log_level, args.log_level))
     if is_elastic(args):

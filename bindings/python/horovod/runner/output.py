@@ -77,6 +77,7 @@ class LineForwarder:
         self._kept = 0  # characters of that
         self._is_within = False  # a line of which a piece was passed on
         self._last = "\n"  # character on the line that stands there
+        self._may_go_on = False  # a carriage return came last, and a line feed belongs to the same line end
 
     def rename(self, index: int) -> None:
         """Prefix lines so from now on: a worker of an elastic job has another rank."""
@@ -86,7 +87,9 @@ class LineForwarder:
     def feed(self, data: bytes) -> None:
         """Forward the lines that `data` completes; a carriage return ends a line as a line feed does."""
         self._save(data)
-        text = self._decoder.decode(data)
+        decoded = self._decoder.decode(data)
+        text = self._end_carriage_return(decoded)
+        self._may_go_on = decoded.endswith("\r") if decoded else self._may_go_on
         end = max(text.rfind("\n"), text.rfind("\r")) + 1
         if end:
             lines = _LINE.findall("".join((*self._take_partial(), text[:end])))
@@ -105,9 +108,11 @@ class LineForwarder:
         if self._last != "\n":
             self._write("\n")
 
-    def cut(self) -> None:
-        """Begin what comes next with the prefix: another's line stands behind the last piece."""
+    def cut(self) -> bool:
+        """Begin what comes next with the prefix: another speaks now. Tell whether the line there has no end."""
+        has_no_end = self._last not in "\r\n"
         self._is_within, self._last = False, "\n"
+        return has_no_end
 
     def close(self) -> None:
         """Forward a last line that has no end."""
@@ -117,6 +122,14 @@ class LineForwarder:
                 self._copy.close()
             except OSError as error:  # some file systems tell of a full disk at last
                 self._copy_lost(self._copy.name, error)
+
+    def _end_carriage_return(self, text: str) -> str:
+        """Pass on the line feed of a line end whose carriage return came before; return the rest of the text."""
+        if not (self._may_go_on and text.startswith("\n")):
+            return text
+        if self._last == "\r":  # nobody else has spoken
+            self._write("\n")
+        return text[1:]
 
     def _begin(self) -> str:
         return f"{time.asctime() if self._with_timestamp else ''}{self._prefix}"
@@ -159,14 +172,13 @@ class LineStream:
 
     def __init__(self, write: Callable[[str], Any]) -> None:
         self._write = write
-        self._open: LineForwarder | None = None  # whose line stands there without an end
+        self._open: LineForwarder | None = None  # whose line stands there without a line feed
 
     def write(self, text: str, source: LineForwarder | None = None) -> None:
         """Write lines, or a piece of one; without a source it is the launcher that speaks."""
         if self._open is not None and self._open is not source:
-            self._open.cut()
-            text = f"\n{text}"
-        self._open = None if text.endswith(("\n", "\r")) else source
+            text = f"\n{text}" if self._open.cut() else text
+        self._open = None if text.endswith("\n") else source
         self._write(text)
 
 

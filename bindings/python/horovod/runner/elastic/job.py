@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from horovod.runner.agent_host import reason
 from horovod.runner.boot import framed
 from horovod.runner.elastic.control import Control, find_hosts
 from horovod.runner.elastic.discovery import HostDiscovery
@@ -145,7 +146,11 @@ class ElasticJob(Job):
         for _ in range(self.attempts):
             if self._is_called_off():
                 break
-            connection = self._start_agent(host)
+            try:
+                connection = self._start_agent(host)
+            except OSError as failure:
+                error = reason(failure)
+                break
             error = self._await_hello(connection, time.monotonic() + self._settings.start_timeout)
             if error is None:
                 return self._post("connected", connection)
