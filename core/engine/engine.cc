@@ -88,7 +88,7 @@ void Engine::poke() {
   turn_time_ = {};
   announce();
   // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
-  static_cast<void>(parts_.control->service(false));
+  static_cast<void>(parts_.control->service(false, turn_time()));
   apply_log();
   // A record that another rank is still writing hides those behind it, this rank's own decisive word perhaps, for which
   // nobody would ring.

@@ -196,7 +196,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // One turn. True when something moved.
   bool drive() RODA_REQUIRES(baton_);
   bool announce() RODA_REQUIRES(baton_);
-  // For the flight recorder: one look at the clock for all that a turn does.
+  // One look at the clock for all that a turn does.
   CoarseClock::time_point turn_time() RODA_REQUIRES(baton_) {
     if (turn_time_ == CoarseClock::time_point{}) turn_time_ = CoarseClock::now();
     return turn_time_;

@@ -19,7 +19,6 @@ Operation* OperationNames::find(std::int32_t set, std::string_view name, std::si
 
 bool OperationNames::enter(Operation* op) {
   if (find(op->request.set, op->request.name, op->name_hash) != nullptr) return false;
-  if (++count_ > buckets_.size()) grow();
   Operation*& bucket = buckets_[bucket_of(op->request.set, op->name_hash)];
   op->next_by_name = std::exchange(bucket, op);
   return true;
@@ -28,18 +27,7 @@ bool OperationNames::enter(Operation* op) {
 void OperationNames::leave(const Operation& op) {
   Operation** place = &buckets_[bucket_of(op.request.set, op.name_hash)];
   while (*place != nullptr && *place != &op) place = &(*place)->next_by_name;
-  if (*place == nullptr) return;
-  *place = op.next_by_name;
-  --count_;
-}
-
-void OperationNames::grow() {
-  std::vector<Operation*> all;
-  each([&all](Operation* op) { all.push_back(op); });
-  buckets_.assign(2 * buckets_.size(), nullptr);
-  for (Operation* op : all) {
-    op->next_by_name = std::exchange(buckets_[bucket_of(op->request.set, op->name_hash)], op);
-  }
+  if (*place != nullptr) *place = op.next_by_name;
 }
 
 void Submissions::submit_locked(Operation* latest, Operation* earliest) {

@@ -62,12 +62,11 @@ class OperationNames {
   }
 
  private:
-  std::size_t bucket_of(std::int32_t set, std::size_t hash) const {
-    return (hash ^ static_cast<std::size_t>(set) * 0x9e3779b97f4a7c15u) & (buckets_.size() - 1);
+  static std::size_t bucket_of(std::int32_t set, std::size_t hash) {
+    return (hash ^ static_cast<std::size_t>(set) * 0x9e3779b97f4a7c15u) % kBuckets;
   }
-  void grow();
-  std::vector<Operation*> buckets_ = std::vector<Operation*>(64);  // a power of two
-  std::size_t count_ = 0;
+  static constexpr std::size_t kBuckets = 1024;
+  std::vector<Operation*> buckets_ = std::vector<Operation*>(kBuckets);
 };
 
 class Submissions {
