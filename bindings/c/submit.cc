@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include "bindings/c/process.h"
@@ -129,7 +130,7 @@ Status check_device(const Engine& engine, const roda_op& op) {
 }
 
 // The tensors lie where the caller says. After a look at their streams: a GPU that has failed knows no memory either.
-Status check_places(const Engine& engine, const roda_op* ops, const std::vector<Operation>& operations) {
+Status check_places(const Engine& engine, const roda_op* ops, std::span<const Operation> operations) {
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& op = operations[i];
     const std::int32_t named = op.request.device;
@@ -157,16 +158,16 @@ bool may_wait(const Engine& engine, const roda_op& op) {
 }
 
 // When the inputs are complete, as their producers' streams tell. One point for neighbours of one stream.
-Status note_producers(Engine& engine, const roda_op* ops, std::vector<Operation>* operations) {
+Status note_producers(Engine& engine, const roda_op* ops, std::span<Operation> operations) {
   void* last = nullptr;
-  for (std::size_t i = 0; i < operations->size(); ++i) {
+  for (std::size_t i = 0; i < operations.size(); ++i) {
     const roda_op& op = ops[i];
     if (op.device < 0 || op.stream == nullptr || !has_tensor(op)) continue;
-    Operation& operation = (*operations)[i];
-    if (i > 0 && op.stream == last) operation.ready = (*operations)[i - 1].ready;
+    Operation& operation = operations[i];
+    if (i > 0 && op.stream == last) operation.ready = operations[i - 1].ready;
     last = op.stream;
     if (operation.ready != nullptr) continue;
-    const bool waits = operations->size() == 1 && may_wait(engine, op);
+    const bool waits = operations.size() == 1 && may_wait(engine, op);
     Status s;
     if (waits) s = execute::invoke(engine.device()->stream_check, op.device, op.stream);
     if (s.ok()) {
@@ -222,17 +223,17 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
 }
 
 // The tensors that one call submits wait for one another (see core/negotiate/groups.h).
-void name_group(std::vector<Operation>* operations) {
+void name_group(std::span<Operation> operations) {
   const auto takes_part = [&](const Operation& op) {
     const negotiate::Request& r = op.request;
     const bool moves_data = roda_collective_of(r.collective)->input != RODA_NOTHING;
-    return r.set == operations->front().request.set && moves_data;
+    return r.set == operations.front().request.set && moves_data;
   };
-  if (operations->size() < 2 || !std::all_of(operations->begin(), operations->end(), takes_part)) return;
+  if (operations.size() < 2 || !std::ranges::all_of(operations, takes_part)) return;
   std::vector<std::string_view> names;
-  for (const Operation& op : *operations) names.push_back(op.request.name);
+  for (const Operation& op : operations) names.push_back(op.request.name);
   const negotiate::Group group{negotiate::group_id(names), static_cast<std::int32_t>(names.size())};
-  for (Operation& op : *operations) op.request.group = group;
+  for (Operation& op : operations) op.request.group = group;
 }
 
 thread_local bool thread_has_submitted = false;
@@ -254,8 +255,8 @@ int32_t roda_submit(const roda_op* ops, int32_t count, roda_handle* handle, roda
   for (int32_t i = 0; i < count && status.ok(); ++i) {
     status = convert(*engine, ops[i], &state->operations[static_cast<std::size_t>(i)]);
   }
-  if (status.ok()) name_group(&state->operations);
-  if (status.ok()) status = note_producers(*engine, ops, &state->operations);
+  if (status.ok()) name_group(state->operations);
+  if (status.ok()) status = note_producers(*engine, ops, state->operations);
   if (status.ok()) status = check_places(*engine, ops, state->operations);
   if (status.ok()) status = engine->submit(state, (ops[0].flags & RODA_OP_WILL_WAIT) != 0);
   thread_has_submitted = true;

@@ -256,8 +256,7 @@ Status ControlPlane::look() {
   return {};
 }
 
-Status ControlPlane::service(bool thorough) {
-  const auto now = CoarseClock::now();
+Status ControlPlane::service(bool thorough, CoarseClock::time_point now) {
   Status status;
   if (thorough || now >= next_look_) {
     next_look_ = now + kLook;

@@ -51,7 +51,7 @@ class ControlPlane {
 
   // Moves links and notices processes that died. Cheap when called often: looks at descriptors only now and then unless
   // `thorough`. An error is the end of the job; it was published already.
-  Status service(bool thorough);
+  Status service(bool thorough, CoarseClock::time_point now = CoarseClock::now());
 
   // Sleeping: arm(), look once more (pending(), service()), sleep on fd(), disarm().
   int fd() const { return poll_.get(); }

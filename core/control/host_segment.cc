@@ -310,7 +310,7 @@ void HostSegment::arm() {
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t n = read(doorbell(), &count, sizeof count);
   }
-  cell(local_rank_).sleeping.store(1, std::memory_order_seq_cst);
+  cell(local_rank_).sleeping.store(1, std::memory_order_relaxed);
   armed_ = true;
   // The caller looks at the rings after this. Either it sees a record, or the record's writer, who fences between
   // writing and looking, sees that this rank sleeps.

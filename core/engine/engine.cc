@@ -91,7 +91,7 @@ void Engine::poke() {
   turn_time_ = {};
   announce();
   // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
-  static_cast<void>(parts_.control->service(false));
+  static_cast<void>(parts_.control->service(false, turn_time()));
   apply_log();
   // A record that another rank is still writing hides those behind it, this rank's own decisive word perhaps, for which
   // nobody would ring.
@@ -319,7 +319,7 @@ void Engine::announced(const std::string& name, int collective, std::span<const 
   }
 }
 
-void Engine::launch(negotiate::Launch launch) {
+void Engine::launch(negotiate::Launch& launch) {
   news_for_others_ = true;
   if (timeline_.active()) {
     timeline_.cycle();
@@ -331,14 +331,14 @@ void Engine::launch(negotiate::Launch launch) {
   if (tuner_ != nullptr) watch_for_tuner(launch);
   launcher_.note_parts(timeline_.active());
   if (!launcher_.set(launch.set).is_member()) return;
-  std::vector<Operation*> operations = submissions_.take_launched(launch, &announcer_);
+  submissions_.take_launched(launch, &announcer_, &launched_);
   const auto now = turn_time();
-  for (const Operation* op : operations) {
+  for (const Operation* op : launched_) {
     if (op == nullptr) continue;
     recorder_.agreed(op->recorded, now);
     demand_.left(*op);
   }
-  launcher_.add(std::move(launch), std::move(operations));
+  launcher_.add(launch, launched_);
 }
 
 void Engine::refuse(std::int32_t set, const std::string& name, const Status& error) {

@@ -114,7 +114,10 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   std::vector<std::int32_t> set_ids() const { return submissions_.set_ids(); }
   // The set's size and the place of a world rank in it (-1: not a member). False: no such set. Allocates nothing.
   bool find_member(std::int32_t id, std::int32_t rank, int* size, int* position) const {
-    return submissions_.find_member(id, rank, size, position);
+    if (id != 0) return submissions_.find_member(id, rank, size, position);
+    *size = parts_.topology.size();  // the job's own set stays as it is
+    *position = rank >= 0 && rank < *size ? rank : -1;
+    return true;
   }
 
   // 1; -2 when HOROVOD_TIMELINE was not set. Rank 0 writes the file, or every rank its own, whose number stands in the
@@ -140,7 +143,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // --- negotiate::Outcome: the holder of the baton, while it applies the log ---
   void announced(const std::string& name, int collective, std::span<const wire::RankRange> ranks) override
       RODA_REQUIRES(baton_);
-  void launch(negotiate::Launch launch) override RODA_REQUIRES(baton_);
+  void launch(negotiate::Launch& launch) override RODA_REQUIRES(baton_);
   void refuse(std::int32_t set, const std::string& name, const Status& error) override RODA_REQUIRES(baton_);
   void announce_again(std::int32_t set, int bit) override RODA_REQUIRES(baton_);
   void bit_freed(std::int32_t set, int bit) override RODA_REQUIRES(baton_);
@@ -194,7 +197,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // One turn. True when something moved.
   bool drive() RODA_REQUIRES(baton_);
   bool announce() RODA_REQUIRES(baton_);
-  // For the flight recorder: one look at the clock for all that a turn does.
+  // One look at the clock for all that a turn does.
   CoarseClock::time_point turn_time() RODA_REQUIRES(baton_) {
     if (turn_time_ == CoarseClock::time_point{}) turn_time_ = CoarseClock::now();
     return turn_time_;
@@ -270,7 +273,9 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   negotiate::Negotiator negotiator_ RODA_GUARDED_BY(baton_);
   Announcer announcer_ RODA_GUARDED_BY(baton_);
   Launcher launcher_ RODA_GUARDED_BY(baton_);
-  Submissions::News news_ RODA_GUARDED_BY(baton_);  // kept for its memory
+  // Kept for their memory.
+  Submissions::News news_ RODA_GUARDED_BY(baton_);
+  std::vector<Operation*> launched_ RODA_GUARDED_BY(baton_);
   std::vector<std::byte> record_ RODA_GUARDED_BY(baton_);
   // The record being applied changed something for sleeping ranks.
   bool news_for_others_ RODA_GUARDED_BY(baton_) = false;

@@ -172,7 +172,9 @@ bool Engine::drive() {
     put_in_log();
     moved = true;
   }
-  const Status service = parts_.control->service(look_closely_.exchange(false, std::memory_order_relaxed));
+  const bool looks_closely =
+      look_closely_.load(std::memory_order_relaxed) && look_closely_.exchange(false, std::memory_order_relaxed);
+  const Status service = parts_.control->service(looks_closely, turn_time());
   if (parts_.control->heard_roll_call()) roll_call_.pass_on(CoarseClock::now());
   if (!announcer_.empty()) put_in_log();  // what the log had no room for may have left just now
   if (parts_.control->is_aborted()) {
@@ -356,7 +358,7 @@ void Engine::suspect(const Status& cause) {
 
 void Engine::watch_deadlines() {
   if (!launcher_.busy()) return;
-  const auto now = CoarseClock::now();
+  const auto now = turn_time();
   if (now < next_deadline_look_) return;
   next_deadline_look_ = now + std::chrono::milliseconds(kBusyTimeoutMs);
   const std::chrono::duration<double> on_host(parts_.knobs.gloo_timeout_seconds);
@@ -389,7 +391,7 @@ std::optional<Engine::Patience> Engine::patience() const {
 
 // The first of the ranks that have submitted a tensor reports it: one report a tensor, from a rank that is awake.
 void Engine::watch_stalls() {
-  const auto now = CoarseClock::now();
+  const auto now = turn_time();
   if (!stall_watch_.is_due(now)) return;
   if (parts_.knobs.stall_check_disable) return doubt();
   std::vector<observe::StallWatch::Waiting> mine;

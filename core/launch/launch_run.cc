@@ -7,11 +7,11 @@
 
 namespace roda::engine {
 
-void LaunchRun::begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
-                      const execute::DeviceQueue& queue, StreamBuffers* of_stream) {
+void LaunchRun::begin(negotiate::Launch& launch, std::vector<Operation*>& operations, SetRuntime* set,
+                      std::uint32_t slot, const execute::DeviceQueue& queue, StreamBuffers* of_stream) {
   RODA_INVARIANT(!started() && operations_.empty(), "a run takes one launch on after the other");
-  launch_ = std::move(launch);
-  operations_ = std::move(operations);
+  std::swap(launch_, launch);
+  operations_.swap(operations);
   set_ = set;
   slot_ = slot;
   queue_ = queue;

@@ -27,8 +27,9 @@ namespace roda::engine {
 class LaunchRun {
  public:
   // Operations of this rank, one per tensor of the launch; null where this rank joined and supplies zeros. `queue`:
-  // where the tensors lie, and the stream for the work on them, with its buffers; null in host memory.
-  void begin(negotiate::Launch launch, std::vector<Operation*> operations, SetRuntime* set, std::uint32_t slot,
+  // where the tensors lie, and the stream for the work on them, with its buffers; null in host memory. Launch and
+  // operations are swapped for those of the launch before, which are empty.
+  void begin(negotiate::Launch& launch, std::vector<Operation*>& operations, SetRuntime* set, std::uint32_t slot,
              const execute::DeviceQueue& queue, StreamBuffers* of_stream);
 
   // Forms its groups; to be called again until they are *ready.

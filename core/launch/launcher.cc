@@ -81,14 +81,17 @@ void Launcher::end_set(std::uint64_t number) {
   free_ended_sets();
 }
 
-void Launcher::add(negotiate::Launch launch, std::vector<Operation*> operations) {
+void Launcher::add(negotiate::Launch& launch, std::vector<Operation*>& operations) {
   SetRuntime* set = sets_.at(launch.set).get();
   RODA_INVARIANT(set->is_member() && operations.size() == launch.tensors.size(),
                  "a launch has an operation, or zeros, for each tensor on each member");
   RODA_INVARIANT(launch.sequence > set->completed(), "a launch comes before its end");
   // Nobody holds tensors on devices back until others are done.
   if (launch.tensors.front()->on_device()) set->complete(launch.sequence);
-  waiting_.push_back({std::move(launch), std::move(operations), set});
+  Waiting& waiting = waiting_.add();
+  std::swap(waiting.launch, launch);
+  waiting.operations.swap(operations);
+  waiting.set = set;
 }
 
 // What lies on a device's stream as a whole holds up nobody who comes behind it. A library's own collective takes no
@@ -134,7 +137,7 @@ Status Launcher::begin_next() {
   const std::int32_t device = device_of(front);
   const Status status = device < 0 ? Status() : streams_.find(device, front.launch.sequence, &queue, &buffers);
   const auto slot = static_cast<std::uint32_t>(front.launch.sequence % kLaunchesInFlight);
-  next_run_->begin(std::move(front.launch), std::move(front.operations), front.set, slot, queue, buffers);
+  next_run_->begin(front.launch, front.operations, front.set, slot, queue, buffers);
   next_run_->note_parts(notes_parts_);
   const auto goes_on = [](const Operation* op) { return op == nullptr || op->in_stream_order; };
   next_run_->tell_early(end_on_stream_.value_or(std::ranges::all_of(next_run_->operations(), goes_on)));
@@ -240,7 +243,7 @@ void Launcher::end_run(std::unique_ptr<LaunchRun> run, const Status& status) {
 bool Launcher::is_used(const SetRuntime* set) const {
   const auto uses = [set](const auto& run) { return run->set() == set; };
   return std::ranges::any_of(running_, uses) || (next_run_ != nullptr && uses(next_run_)) ||
-         std::ranges::any_of(waiting_, [set](const Waiting& w) { return w.set == set; });
+         waiting_.any_of([set](const Waiting& w) { return w.set == set; });
 }
 
 void Launcher::tell_of_left_sets() {

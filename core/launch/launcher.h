@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "core/negotiate/negotiator.h"
 #include "core/plan/planner.h"
 #include "plugins/base/coarse_clock.h"
+#include "plugins/base/kept_queue.h"
 
 namespace roda::engine {
 
@@ -104,8 +104,8 @@ class Launcher {
   // --- launches ---
   // Of launches that begin from now on: whether it is noted what their parts take.
   void note_parts(bool on) { notes_parts_ = on; }
-  // Operations: one per tensor; null where this rank has joined.
-  void add(negotiate::Launch launch, std::vector<Operation*> operations);
+  // Operations: one per tensor; null where this rank has joined. Both are swapped for others, whose memory may be used.
+  void add(negotiate::Launch& launch, std::vector<Operation*>& operations);
   // Starts what may start and moves on what runs. True when something moved, or is to be said.
   bool advance();
   // With the other ranks of this host: what is unsaid goes to all of them.
@@ -163,7 +163,7 @@ class Launcher {
   std::int32_t last_device_;  // that a tensor of this rank lay on; where it supplies zeros when it has joined
   std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;
   std::vector<Leaving> leaving_;                     // removed sets
-  std::deque<Waiting> waiting_;                      // launched, not started here
+  KeptQueue<Waiting> waiting_;                       // launched, not started here
   std::vector<std::unique_ptr<LaunchRun>> running_;  // in launch order
   std::vector<std::unique_ptr<LaunchRun>> idle_runs_;
   std::unique_ptr<LaunchRun> next_run_;  // from the front of waiting_: its group forms, or it waits for others

@@ -14,21 +14,11 @@
 #include "core/execute/memory.h"
 #include "core/execute/pack.h"
 #include "core/execute/stage.h"
+#include "core/launch/set_runtime.h"
 #include "core/negotiate/negotiator.h"
 #include "core/submit/operation.h"
 
 namespace roda::engine {
-
-// What is done with a launch's tensors.
-struct Work {
-  int collective = RODA_ALLREDUCE;  // an Adasum of one host's devices is their average
-  int op = RODA_SUM;                // as asked for
-  bool stage_averages = false;      // else an average is a sum that is scaled
-  int averaged = 1;                 // ranks of each host, whose sum an Adasum between hosts goes by
-  bool is_spread = false;           // an average of whole numbers, of which the stage sums up wider ones
-
-  int stage_op() const { return op == RODA_ADASUM || (op == RODA_AVERAGE && !stage_averages) ? int{RODA_SUM} : op; }
-};
 
 // Where launches are packed, and what else of their data must lie in other places than the tensors.
 struct PayloadBuffers {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "core/execute/device_queue.h"
@@ -28,9 +29,8 @@ class PlanBinding {
  public:
   // Of another launch from now on. Set and launch outlive it.
   void begin(const negotiate::Launch& launch, SetRuntime* set, const execute::DeviceQueue& queue) {
+    launch_ = &launch;
     head_ = launch.tensors.front().get();
-    bytes_ = launch.bytes;
-    rules_ = launch.rules;
     set_ = set;
     queue_ = queue;
     use_.placement = head_->placement;
@@ -40,12 +40,20 @@ class PlanBinding {
 
   // Chooses the plan and asks for its groups. *ready: they are formed; else call it again.
   Status connect(Planner* planner, Contexts* contexts, bool* ready) {
+    const SetRuntime::Binding* const kept = plan_ == nullptr ? set_->find_kept(*launch_) : nullptr;
+    *ready = kept != nullptr;
+    if (*ready) {
+      std::tie(work_, use_, plan_, route_) = std::tie(kept->work, kept->use, kept->plan, kept->route);
+      return {};
+    }
     if (plan_ == nullptr) RODA_RETURN_IF_ERROR(find_plan(planner));
     SetRuntime::Route& route = set_->route(use_);
     if (route.groups.empty()) lay_out(&route);
     if (route.pools.empty()) RODA_RETURN_IF_ERROR(find_pools(contexts, &route));
     *ready = !route.pools.empty();
-    if (*ready) route_ = &route;
+    if (!*ready) return {};
+    route_ = &route;
+    set_->keep(*launch_, {work_, use_, plan_, route_});
     return {};
   }
 
@@ -114,8 +122,8 @@ class PlanBinding {
     query.collective = head_->collective;
     query.dtype = head_->dtype;
     query.memory_kind = queue_.memory_kind();
-    query.bytes = bytes_;
-    query.rules = rules_;
+    query.bytes = launch_->bytes;
+    query.rules = launch_->rules;
     query.lie_on(set_->options().shape);
     if (is_adasum() && query.hosts == 1 && planner->carriers().add_on_device(query)) {
       query.collective = RODA_ALLREDUCE;
@@ -124,7 +132,8 @@ class PlanBinding {
     if (work_.op == RODA_AVERAGE && roda_dtype_is(head_->dtype, RODA_INTEGER) != 0) {
       work_.is_spread = true;
       query.dtype = sum_dtype(head_->dtype, query.size);
-      query.bytes = bytes_ / roda_dtype_size(head_->dtype) * sum_width(head_->dtype) * roda_dtype_size(query.dtype);
+      query.bytes =
+          launch_->bytes / roda_dtype_size(head_->dtype) * sum_width(head_->dtype) * roda_dtype_size(query.dtype);
     } else if (work_.op == RODA_AVERAGE) {
       query.op = RODA_AVERAGE;
       work_.stage_averages = planner->averages(query);
@@ -242,9 +251,8 @@ class PlanBinding {
                                          .groups_on_device = route_->on_device});
   }
 
+  const negotiate::Launch* launch_ = nullptr;
   const negotiate::Agreed* head_ = nullptr;
-  std::size_t bytes_ = 0;
-  std::uint32_t rules_ = 0;
   SetRuntime* set_ = nullptr;
   execute::DeviceQueue queue_;
   Work work_;

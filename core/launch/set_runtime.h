@@ -15,6 +15,7 @@
 #include "core/bootstrap/store.h"
 #include "core/execute/group.h"
 #include "core/execute/stage_pool.h"
+#include "core/negotiate/negotiator.h"
 #include "core/plan/plan.h"
 
 namespace roda::engine {
@@ -32,6 +33,17 @@ class Contexts {
  private:
   const roda_host* host_;
   std::vector<std::unique_ptr<execute::TransportContext>> contexts_;
+};
+
+// What is done with a launch's tensors.
+struct Work {
+  int collective = RODA_ALLREDUCE;  // an Adasum of one host's devices is their average
+  int op = RODA_SUM;                // as asked for
+  bool stage_averages = false;      // else an average is a sum that is scaled
+  int averaged = 1;                 // ranks of each host, whose sum an Adasum between hosts goes by
+  bool is_spread = false;           // an average of whole numbers, of which the stage sums up wider ones
+
+  int stage_op() const { return op == RODA_ADASUM || (op == RODA_AVERAGE && !stage_averages) ? int{RODA_SUM} : op; }
 };
 
 class SetRuntime {
@@ -87,6 +99,29 @@ class SetRuntime {
     std::vector<std::unique_ptr<execute::KeptStage>> stages;  // that run the schedule
   };
   Route& route(const Use& use) { return routes_[use]; }
+  // What a launch runs, and over what.
+  struct Binding {
+    Work work;
+    Use use;
+    const Plan* plan = nullptr;
+    Route* route = nullptr;  // its groups are formed
+  };
+  // Kept by the cache's bit of a launch's first tensor, for launches that begin with the same agreement and have as
+  // many bytes. Null: nothing is.
+  const Binding* find_kept(const negotiate::Launch& launch) const {
+    const auto bit = static_cast<std::size_t>(launch.tensors.front()->cache_bit);  // -1: beyond all others
+    if (bit >= kept_.size()) return nullptr;
+    const Kept& kept = kept_[bit];
+    const bool is_it = kept.head == launch.tensors.front() && kept.bytes == launch.bytes && kept.rules == launch.rules;
+    return is_it ? &kept.binding : nullptr;
+  }
+  void keep(const negotiate::Launch& launch, const Binding& binding) {
+    const negotiate::AgreedPtr& head = launch.tensors.front();
+    if (head->cache_bit < 0) return;
+    const auto bit = static_cast<std::size_t>(head->cache_bit);
+    if (bit >= kept_.size()) kept_.resize(bit + 1);
+    kept_[bit] = {head, launch.bytes, launch.rules, binding};
+  }
   // Every group, formed or forming, ends with `cause`.
   void abort(const Status& cause);
   // All of them, formed or forming.
@@ -114,6 +149,13 @@ class SetRuntime {
   // By transport, members and placement.
   std::map<std::tuple<std::string, std::vector<std::int32_t>, std::int32_t>, std::unique_ptr<Group>> groups_;
   std::map<Use, Route> routes_;  // over the groups
+  struct Kept {
+    negotiate::AgreedPtr head;
+    std::size_t bytes = 0;
+    std::uint32_t rules = 0;
+    Binding binding;
+  };
+  std::vector<Kept> kept_;  // by bit
   std::uint64_t completed_ = 0;
   std::vector<std::uint64_t> early_;  // ended before an earlier one, ascending
 };

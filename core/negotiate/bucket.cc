@@ -44,26 +44,21 @@ std::size_t largest_output(const Agreed& t, std::size_t members) {
 
 }  // namespace
 
-std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, const BucketRules& rules) {
-  std::vector<AgreedPtr> bucket;
-  bucket.push_back(std::move(ready->front()));
+void take_bucket(KeptQueue<AgreedPtr>* ready, const BucketRules& rules, std::vector<AgreedPtr>* bucket) {
+  bucket->clear();
+  bucket->push_back(std::move(ready->front()));
   ready->pop_front();
-  const Agreed& head = *bucket.front();
-  if (!fuses(head, rules) || ready->empty()) return bucket;
+  const Agreed& head = *bucket->front();
+  if (ready->empty() || !fuses(head, rules)) return;
   std::size_t bytes = bytes_of(head);
-  std::deque<AgreedPtr> rest;
-  for (AgreedPtr& t : *ready) {
+  ready->take_if([&](AgreedPtr& t) {
     const bool joins = fuses(*t, rules) && alike(head, *t, rules) && bytes + bytes_of(*t) <= rules.threshold;
-    if (joins) bytes += bytes_of(*t);
-    if (joins) {
-      bucket.push_back(std::move(t));
-    } else {
-      rest.push_back(std::move(t));
-    }
-  }
+    if (!joins) return false;
+    bytes += bytes_of(*t);
+    bucket->push_back(std::move(t));
+    return true;
+  });
   RODA_INVARIANT(bytes <= std::max(rules.threshold, bytes_of(head)), "a bucket is no larger than the threshold");
-  ready->swap(rest);
-  return bucket;
 }
 
 std::uint64_t kind_of(const Terms& terms) {
@@ -116,11 +111,11 @@ void FillingBuckets::close(std::uint64_t kind) {
   });
 }
 
-std::vector<AgreedPtr> FillingBuckets::take() {
-  if (complete_.empty()) return {};
-  std::vector<AgreedPtr> bucket = std::move(complete_.front());
+bool FillingBuckets::take(std::vector<AgreedPtr>* bucket) {
+  if (complete_.empty()) return false;
+  *bucket = std::move(complete_.front());
   complete_.pop_front();
-  return bucket;
+  return true;
 }
 
 void FillingBuckets::clear() {

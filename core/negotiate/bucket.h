@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/negotiate/request.h"
+#include "plugins/base/kept_queue.h"
 
 namespace roda::negotiate {
 
@@ -22,10 +23,11 @@ struct BucketRules {
 };
 
 // Takes the first ready tensor and all later ones that may travel with it, in order; the others keep their order.
+// `bucket` is cleared first.
 // Tensors of one collective fuse when dtype, op, factors, root and kind of memory are equal, each has at most the
 // limit's bytes (larger ones are worked on where they lie, which costs less than copying them), and all together at
 // most the threshold's. Alltoalls, barriers and joins never do.
-std::vector<AgreedPtr> take_bucket(std::deque<AgreedPtr>* ready, const BucketRules& rules);
+void take_bucket(KeptQueue<AgreedPtr>* ready, const BucketRules& rules, std::vector<AgreedPtr>* bucket);
 
 // Tensors of one kind fuse, if they lie in memory alike: the same on every rank, and known before they are agreed on.
 std::uint64_t kind_of(const Terms& terms);
@@ -44,8 +46,8 @@ class FillingBuckets {
   void settle();
   // Of that kind, by kind_of(); 0: of all kinds.
   void close(std::uint64_t kind);
-  // The next bucket that is complete; empty: none is.
-  std::vector<AgreedPtr> take();
+  // The next bucket that is complete; false: none is.
+  bool take(std::vector<AgreedPtr>* bucket);
   void clear();
 
   // Tensors of the kind that wait for others to fill their bucket; without a kind: of all.

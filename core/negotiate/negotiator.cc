@@ -383,7 +383,10 @@ void Negotiator::join(Set* set, int member, Outcome* outcome) {
   // What was ready comes before the end of the join, limits or no limits: what comes after is the next epoch's.
   set->filling.close(0);
   launch_complete(set, outcome);
-  while (!set->ready.empty()) launch_bucket(set, take_bucket(&set->ready, settings_.buckets), outcome);
+  while (!set->ready.empty()) {
+    take_bucket(&set->ready, settings_.buckets, &launch_.tensors);
+    launch_bucket(set, outcome);
+  }
   set->joined.clear();
   outcome->join_done(set->id, set->last_joined);
 }
@@ -403,30 +406,27 @@ void Negotiator::launch_ready(Outcome* outcome) {
     launch_complete(&set, outcome);
     while (!set.ready.empty() && static_cast<int>(set.outstanding.size()) < settings_.outstanding) {
       if (settings_.hold && set.ready_count - set.ready.size() >= set.flushed) break;
-      launch_bucket(&set, take_bucket(&set.ready, settings_.buckets), outcome);
+      take_bucket(&set.ready, settings_.buckets, &launch_.tensors);
+      launch_bucket(&set, outcome);
     }
   }
 }
 
 // However many are on their way: they line up on the devices.
 void Negotiator::launch_complete(Set* set, Outcome* outcome) {
-  for (auto tensors = set->filling.take(); !tensors.empty(); tensors = set->filling.take()) {
-    launch_bucket(set, std::move(tensors), outcome);
-  }
+  while (set->filling.take(&launch_.tensors)) launch_bucket(set, outcome);
 }
 
-void Negotiator::launch_bucket(Set* set, std::vector<AgreedPtr> tensors, Outcome* outcome) {
-  RODA_INVARIANT(!tensors.empty(), "a launch has tensors");
+void Negotiator::launch_bucket(Set* set, Outcome* outcome) {
+  RODA_INVARIANT(!launch_.tensors.empty(), "a launch has tensors");
   RODA_INVARIANT(set->outstanding.empty() || set->outstanding.back() <= set->launched,
                  "launches are outstanding in the order of their numbers");
-  Launch launch;
-  launch.set = set->id;
-  launch.sequence = ++set->launched;
-  launch.tensors = std::move(tensors);
-  launch.bytes = table_bytes(launch.tensors, static_cast<std::size_t>(set->size()));
-  launch.rules = settings_.rules;
-  if (!launch.tensors.front()->on_device()) set->outstanding.push_back(launch.sequence);
-  outcome->launch(std::move(launch));
+  launch_.set = set->id;
+  launch_.sequence = ++set->launched;
+  launch_.bytes = table_bytes(launch_.tensors, static_cast<std::size_t>(set->size()));
+  launch_.rules = settings_.rules;
+  if (!launch_.tensors.front()->on_device()) set->outstanding.push_back(launch_.sequence);
+  outcome->launch(launch_);
 }
 
 }  // namespace roda::negotiate

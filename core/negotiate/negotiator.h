@@ -52,7 +52,8 @@ class Outcome {
   virtual ~Outcome() = default;
   // Ranks have announced a tensor; for observers.
   virtual void announced(const std::string& /*name*/, int /*collective*/, std::span<const wire::RankRange> /*ranks*/) {}
-  virtual void launch(Launch launch) = 0;
+  // Whoever takes the launch swaps it for another one, whose memory is used again.
+  virtual void launch(Launch& launch) = 0;
   // The ranks disagree: every one of them ends this tensor with `error`; its name is free again.
   virtual void refuse(std::int32_t set, const std::string& name, const Status& error) = 0;
   // This rank announced `bit` when it already meant something else: announce the tensor in full.
@@ -154,11 +155,11 @@ class Negotiator {
     std::int32_t last_joined = -1;
     Groups groups;
     FillingBuckets filling;         // of tensors on devices
-    std::deque<AgreedPtr> ready;    // the others
+    KeptQueue<AgreedPtr> ready;     // the others
     std::uint64_t ready_count = 0;  // of those that ever became ready
     std::uint64_t flushed = 0;      // hold: those below this count may launch
     std::uint64_t launched = 0;
-    std::deque<std::uint64_t> outstanding;  // sequence numbers, ascending
+    KeptQueue<std::uint64_t> outstanding;  // sequence numbers, ascending
   };
 
   struct Leaving {  // a removed set
@@ -195,13 +196,14 @@ class Negotiator {
   bool consent(Votes* votes, const std::vector<std::int32_t>& subject, std::int32_t rank);
   void launch_ready(Outcome* outcome);
   void launch_complete(Set* set, Outcome* outcome);
-  void launch_bucket(Set* set, std::vector<AgreedPtr> tensors, Outcome* outcome);
+  void launch_bucket(Set* set, Outcome* outcome);  // of launch_.tensors
 
   Settings settings_;
   int rank_;
   std::uint64_t applied_ = 0;
   wire::Parts parts_;
   wire::RankRanges arriving_;  // positions of an item's ranks, while it is applied
+  Launch launch_;              // the one that is being made; kept for its memory
   std::map<std::int32_t, Set> sets_;
   std::uint64_t sets_made_ = 0;
   std::map<std::uint64_t, Leaving> leaving_;  // by number

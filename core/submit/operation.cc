@@ -1,5 +1,6 @@
 #include "core/submit/operation.h"
 
+#include <bit>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -49,61 +50,87 @@ void OutputBlock::release() {
 }
 
 void Operation::recycle() {
-  std::string name = std::move(request.name);
-  std::vector<std::int64_t> shape = std::move(request.shape);
-  std::destroy_at(this);
-  std::construct_at(this);
-  name.clear();
-  shape.clear();
-  request.name = std::move(name);
-  request.shape = std::move(shape);
+  Operation fresh;
+  const auto keep = [](auto& memory, auto* of_fresh) {
+    memory.clear();
+    of_fresh->swap(memory);
+  };
+  keep(request.name, &fresh.request.name);
+  keep(request.shape, &fresh.request.shape);
+  keep(request.splits, &fresh.request.splits);
+  keep(result_shape, &fresh.result_shape);
+  keep(received_splits, &fresh.received_splits);
+  *this = std::move(fresh);
+}
+
+HandleTable::~HandleTable() {
+  for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+}
+
+HandleState* HandleTable::at(std::uint32_t index) const {
+  const std::uint64_t place = std::uint64_t{index} + kFirstChunk;
+  const int log2 = std::bit_width(place) - 1;
+  const auto chunk = static_cast<std::size_t>(log2 - std::countr_zero(kFirstChunk));
+  HandleState* const states = chunk < kChunks ? chunks_[chunk].load(std::memory_order_acquire) : nullptr;
+  return states == nullptr ? nullptr : states + (place - (std::uint64_t{1} << log2));
+}
+
+std::uint32_t HandleTable::grow() {
+  const MutexLock lock(mutex_);
+  const std::uint32_t index = count_++;
+  if (at(index) == nullptr) {
+    const std::size_t size = std::bit_floor(index + kFirstChunk);
+    chunks_[static_cast<std::size_t>(std::countr_zero(size / kFirstChunk))].store(new HandleState[size],
+                                                                                  std::memory_order_release);
+  }
+  return index;
+}
+
+std::uint32_t HandleTable::take_free() {
+  constexpr std::uint64_t kChange = std::uint64_t{1} << 32;
+  std::uint64_t top = free_.load(std::memory_order_acquire);
+  while (static_cast<std::uint32_t>(top) != 0) {
+    const std::uint32_t index = static_cast<std::uint32_t>(top) - 1;
+    const std::uint64_t next = ((top / kChange + 1) * kChange) | at(index)->next_.load(std::memory_order_relaxed);
+    if (free_.compare_exchange_weak(top, next, std::memory_order_acquire)) return index;
+  }
+  return grow();
 }
 
 HandleState* HandleTable::create(std::size_t count, std::uint64_t* handle) {
-  const MutexLock lock(mutex_);
-  if (free_.empty()) {
-    free_.push_back(static_cast<std::uint32_t>(slots_.size()));
-    slots_.emplace_back();
-  }
-  const std::uint32_t index = free_.back();
-  free_.pop_back();
-  Slot& slot = slots_[index];
-  if (slot.state == nullptr) slot.state = std::make_unique<HandleState>();
-  slot.live = true;
-  HandleState* state = slot.state.get();
-  state->operations.resize(count);
+  const std::uint32_t index = take_free();
+  HandleState* const state = at(index);
+  if (state->kept_.size() < count) state->kept_.resize(count);
+  state->operations = std::span(state->kept_).first(count);
   state->remaining.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
   state->first_error = Status();
   state->then = {};
   for (Operation& op : state->operations) op.handle = state;
-  *handle = (std::uint64_t{slot.generation} << 32) | index;
+  *handle = (std::uint64_t{++state->given_} << 32) | index;
+  state->live_.store(state->given_, std::memory_order_release);
   return state;
 }
 
-HandleTable::Slot* HandleTable::find_locked(std::uint64_t handle) {
-  const auto index = static_cast<std::uint32_t>(handle);
-  if (index >= slots_.size()) return nullptr;
-  Slot& slot = slots_[index];
-  return slot.live && slot.generation == handle >> 32 ? &slot : nullptr;
-}
-
 HandleState* HandleTable::find(std::uint64_t handle) {
-  const MutexLock lock(mutex_);
-  const Slot* slot = find_locked(handle);
-  return slot == nullptr ? nullptr : slot->state.get();
+  HandleState* const state = at(static_cast<std::uint32_t>(handle));
+  const auto given = static_cast<std::uint32_t>(handle >> 32);
+  const bool is_live = state != nullptr && given != 0 && state->live_.load(std::memory_order_acquire) == given;
+  return is_live ? state : nullptr;
 }
 
 void HandleTable::release(std::uint64_t handle) {
-  const MutexLock lock(mutex_);
-  Slot* slot = find_locked(handle);
-  if (slot == nullptr) return;
-  slot->live = false;
-  if (++slot->generation == 0) {
-    slot->state.reset();
-    return;
-  }
-  for (Operation& op : slot->state->operations) op.recycle();
-  free_.push_back(static_cast<std::uint32_t>(handle));
+  HandleState* const state = find(handle);
+  auto given = static_cast<std::uint32_t>(handle >> 32);
+  if (state == nullptr || !state->live_.compare_exchange_strong(given, 0, std::memory_order_acq_rel)) return;
+  for (Operation& op : state->operations) op.recycle();
+  if (state->given_ == UINT32_MAX) return;  // all of its numbers were given
+  const std::uint64_t own = static_cast<std::uint32_t>(handle) + std::uint64_t{1};
+  std::uint64_t top = free_.load(std::memory_order_relaxed);
+  std::uint64_t changed = 0;
+  do {
+    state->next_.store(static_cast<std::uint32_t>(top), std::memory_order_relaxed);
+    changed = ((top >> 32) + 1) << 32 | own;
+  } while (!free_.compare_exchange_weak(top, changed, std::memory_order_release, std::memory_order_relaxed));
 }
 
 }  // namespace roda::engine

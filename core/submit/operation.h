@@ -1,9 +1,12 @@
 // One submitted operation and the handle that one or several of them share.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/execute/device_queue.h"
@@ -72,27 +75,42 @@ struct Operation {
   bool in_stream_order = false;  // the caller goes on in its stream's order: it may end when its work lies on ours
   CoarseClock::time_point submitted;
   std::uint64_t recorded = 0;  // its number in the flight recorder; 0: not there yet
-  std::size_t name_hash = 0;   // while it is in flight
   HandleState* handle = nullptr;
+  // Of Submissions: under its lock.
+  std::size_t name_hash = 0;
+  Operation* next_by_name = nullptr;    // of those in flight in one bucket of names
+  Operation* next_submitted = nullptr;  // submitted before, and not taken yet
 
-  // Makes it ready for another one: forgets all but the memory of the name and the shape.
+  // Makes it ready for another one: forgets all but the memory of names, shapes and splits.
   void recycle();
   std::size_t bytes() const { return static_cast<std::size_t>(request.elements()) * roda_dtype_size(request.dtype); }
 };
 
 // What a roda_handle stands for. `remaining` reaching zero publishes everything else to waiters.
 struct HandleState {
-  std::vector<Operation> operations;  // never resized after submission
+  std::span<Operation> operations;
   std::atomic<std::uint32_t> remaining{0};
   Status first_error;  // written by the baton's holder before the last decrement
   Continuation then;   // whom its end is told; under the lock of Submissions
 
   bool done() const { return remaining.load(std::memory_order_acquire) == 0; }
+
+ private:
+  friend class HandleTable;
+  std::vector<Operation> kept_;         // `operations` are the first of them
+  std::uint32_t given_ = 0;             // how often it was handed out, the upper half of its number
+  std::atomic<std::uint32_t> live_{0};  // the same until it is released; 0: it is nobody's
+  std::atomic<std::uint32_t> next_{0};  // among those that are nobody's: index + 1; 0: it is the last
 };
 
-// Handles by number, of all engines of the process. Threads: any.
+// Handles by number, of all engines of the process: a number never means two. Any thread; takes a lock only to grow.
 class HandleTable {
  public:
+  HandleTable() = default;
+  ~HandleTable();
+  HandleTable(const HandleTable&) = delete;
+  HandleTable& operator=(const HandleTable&) = delete;
+
   // A fresh state with `count` operations. The pointer is valid until release().
   HandleState* create(std::size_t count, std::uint64_t* handle);
   // Null: the number was never given, or was released.
@@ -100,16 +118,19 @@ class HandleTable {
   void release(std::uint64_t handle);
 
  private:
-  struct Slot {
-    std::unique_ptr<HandleState> state;
-    std::uint32_t generation = 1;  // in the handle's upper half; 0: all were given, and the slot is used no more
-    bool live = false;
-  };
-  Slot* find_locked(std::uint64_t handle) RODA_REQUIRES(mutex_);
+  // States stay where they are, in chunks of which each has twice as many as the one before.
+  static constexpr std::uint32_t kFirstChunk = 64;
+  static constexpr std::size_t kChunks = 26;
+  HandleState* at(std::uint32_t index) const;  // null: there was none yet
+  std::uint32_t take_free();                   // the index of a state that is nobody's
+  std::uint32_t grow();
 
+  std::array<std::atomic<HandleState*>, kChunks> chunks_{};
+  // The stack of those that are nobody's: the top's index + 1, and above it a count of changes, so that whoever was
+  // late to take the top does not take it for what it was.
+  std::atomic<std::uint64_t> free_{0};
   Mutex mutex_;
-  std::vector<Slot> slots_ RODA_GUARDED_BY(mutex_);
-  std::vector<std::uint32_t> free_ RODA_GUARDED_BY(mutex_);
+  std::uint32_t count_ RODA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace roda::engine

@@ -1,28 +1,39 @@
 #include "core/submit/submissions.h"
 
 #include <algorithm>
+#include <functional>
+#include <ranges>
 #include <utility>
 
 #include "plugins/base/invariant.h"
 
 namespace roda::engine {
 
-bool Submissions::enter_locked(Operation* op) {
-  const Key key{op->request.set, op->request.name};
-  op->name_hash = key.name_hash;
-  if (spare_.empty()) return in_flight_.emplace(key, op).second;
-  InFlight::node_type entry = std::move(spare_.back());
-  spare_.pop_back();
-  entry.key() = key;
-  entry.mapped() = op;
-  InFlight::insert_return_type entered = in_flight_.insert(std::move(entry));
-  if (!entered.inserted) spare_.push_back(std::move(entered.node));
-  return entered.inserted;
+Operation* OperationNames::find(std::int32_t set, std::string_view name, std::size_t hash) const {
+  Operation* op = buckets_[bucket_of(set, hash)];
+  while (op != nullptr && (op->name_hash != hash || op->request.set != set || op->request.name != name)) {
+    op = op->next_by_name;
+  }
+  return op;
 }
 
-void Submissions::leave_locked(const Operation& op) {
-  const auto place = in_flight_.find(Key{op.request.set, op.request.name, op.name_hash});
-  if (place != in_flight_.end() && place->second == &op) spare_.push_back(in_flight_.extract(place));
+bool OperationNames::enter(Operation* op) {
+  if (find(op->request.set, op->request.name, op->name_hash) != nullptr) return false;
+  Operation*& bucket = buckets_[bucket_of(op->request.set, op->name_hash)];
+  op->next_by_name = std::exchange(bucket, op);
+  return true;
+}
+
+void OperationNames::leave(const Operation& op) {
+  Operation** place = &buckets_[bucket_of(op.request.set, op.name_hash)];
+  while (*place != nullptr && *place != &op) place = &(*place)->next_by_name;
+  if (*place != nullptr) *place = op.next_by_name;
+}
+
+void Submissions::submit_locked(Operation* latest, Operation* earliest) {
+  earliest->next_submitted = submitted_.load(std::memory_order_relaxed);
+  while (!submitted_.compare_exchange_weak(earliest->next_submitted, latest, std::memory_order_seq_cst)) {
+  }
 }
 
 void Submissions::enter_next_locked(const Operation& ended) {
@@ -30,21 +41,26 @@ void Submissions::enter_next_locked(const Operation& ended) {
     return op->name_hash == ended.name_hash && op->request.set == ended.request.set &&
            op->request.name == ended.request.name;
   });
-  if (next == in_turn_.end() || !enter_locked(*next)) return;
-  news_.operations.push_back(*next);
+  if (next == in_turn_.end() || !in_flight_.enter(*next)) return;
+  submit_locked(*next, *next);
   in_turn_.erase(next);
-  has_news_.store(true, std::memory_order_seq_cst);
 }
 
 Status Submissions::add(HandleState* handle, std::int32_t rank) {
-  const MutexLock lock(mutex_);
-  if (!closed_.ok()) return closed_;
-  const std::size_t news = news_.operations.size();
+  const auto now = CoarseClock::now();
   for (Operation& op : handle->operations) {
     op.request.rank = rank;
-    op.submitted = CoarseClock::now();
-    if (enter_locked(&op)) {
-      news_.operations.push_back(&op);
+    op.submitted = now;
+    op.name_hash = std::hash<std::string_view>{}(op.request.name);
+  }
+  const MutexLock lock(mutex_);
+  if (!closed_.ok()) return closed_;
+  Operation* latest = nullptr;
+  Operation* earliest = nullptr;
+  for (Operation& op : handle->operations) {
+    if (in_flight_.enter(&op)) {
+      if (earliest == nullptr) earliest = &op;
+      op.next_submitted = std::exchange(latest, &op);
       continue;
     }
     // Twice in one group, each would wait for the other.
@@ -58,15 +74,14 @@ Status Submissions::add(HandleState* handle, std::int32_t rank) {
     // All or none: those of this group that were entered before go out again.
     for (Operation& entered : handle->operations) {
       if (&entered == &op) break;
-      if (std::erase(in_turn_, &entered) == 0) leave_locked(entered);
+      if (std::erase(in_turn_, &entered) == 0) in_flight_.leave(entered);
     }
-    news_.operations.resize(news);
     return Status::invalid(
         "Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor that is "
         "currently being processed: '" +
         op.request.name + "'. Wait for the first one, or give the tensors different names.");
   }
-  has_news_.store(true, std::memory_order_seq_cst);
+  if (earliest != nullptr) submit_locked(latest, earliest);
   return {};
 }
 
@@ -98,7 +113,7 @@ Status Submissions::add_change(SetChange* change) {
     }
   }
   changes_.push_back(change);
-  has_news_.store(true, std::memory_order_seq_cst);
+  has_other_news_.store(true, std::memory_order_seq_cst);
   return {};
 }
 
@@ -125,7 +140,7 @@ bool Submissions::await(const HandleState& handle) {
   }
   const MutexLock lock(mutex_);
   news_.awaited.insert(news_.awaited.end(), kinds.begin(), kinds.end());
-  has_news_.store(true, std::memory_order_seq_cst);
+  has_other_news_.store(true, std::memory_order_seq_cst);
   return true;
 }
 
@@ -133,7 +148,7 @@ Status Submissions::add_loan(Loan* loan) {
   const MutexLock lock(mutex_);
   if (!closed_.ok()) return closed_;
   news_.loans.push_back(loan);
-  has_news_.store(true, std::memory_order_seq_cst);
+  has_other_news_.store(true, std::memory_order_seq_cst);
   return {};
 }
 
@@ -141,7 +156,7 @@ void Submissions::ask_for_shutdown(const std::string& how) {
   const MutexLock lock(mutex_);
   news_.shutdown = how;
   to_end_since_ = std::min(to_end_since_, CoarseClock::now());
-  has_news_.store(true, std::memory_order_seq_cst);
+  has_other_news_.store(true, std::memory_order_seq_cst);
 }
 
 bool Submissions::is_to_end() const {
@@ -187,45 +202,47 @@ bool Submissions::has_set_locked(const std::vector<std::int32_t>& ranks, bool* i
   return found;
 }
 
+// What else is asked for comes first: a thread waits for what it has submitted before.
 void Submissions::take(News* news) {
-  news->operations.clear();
+  std::vector<Operation*> operations = std::move(news->operations);
+  operations.clear();
   news->sets_to_add.clear();
   news->sets_to_remove.clear();
   news->loans.clear();
   news->awaited.clear();
   news->shutdown.clear();
-  const MutexLock lock(mutex_);
-  has_news_.store(false, std::memory_order_relaxed);
-  std::swap(*news, news_);
-}
-
-Operation* Submissions::find_locked(std::int32_t set, std::string_view name) const {
-  const auto it = in_flight_.find(Key{set, name});
-  return it == in_flight_.end() ? nullptr : it->second;
+  if (has_other_news_.load(std::memory_order_seq_cst)) {
+    const MutexLock lock(mutex_);
+    has_other_news_.store(false, std::memory_order_relaxed);
+    std::swap(*news, news_);
+  }
+  Operation* op = submitted_.exchange(nullptr, std::memory_order_seq_cst);
+  for (; op != nullptr; op = op->next_submitted) operations.push_back(op);
+  std::ranges::reverse(operations);
+  news->operations = std::move(operations);
 }
 
 Operation* Submissions::find(std::int32_t set, std::string_view name) const {
+  const std::size_t hash = std::hash<std::string_view>{}(name);
   const MutexLock lock(mutex_);
-  return find_locked(set, name);
+  return in_flight_.find(set, name, hash);
 }
 
-std::vector<Operation*> Submissions::take_launched(const negotiate::Launch& launch, Announcer* announcer) {
-  std::vector<Operation*> operations;
-  operations.reserve(launch.tensors.size());
-  const MutexLock lock(mutex_);
+void Submissions::take_launched(const negotiate::Launch& launch, Announcer* announcer,
+                                std::vector<Operation*>* operations) const {
+  operations->clear();
   for (const negotiate::AgreedPtr& tensor : launch.tensors) {
     Operation* op =
         tensor->cache_bit < 0 ? nullptr : announcer->take_announced(launch.set, tensor->cache_bit, tensor->name);
-    if (op == nullptr) op = find_locked(launch.set, tensor->name);
+    if (op == nullptr) op = find(launch.set, tensor->name);
     if (op != nullptr) op->launched = true;
-    operations.push_back(op);
+    operations->push_back(op);
   }
-  return operations;
 }
 
 void Submissions::end_locked(Operation* op, const Status& status) {
   RODA_INVARIANT(op->handle->remaining.load(std::memory_order_relaxed) != 0, "an operation ends once");
-  leave_locked(*op);
+  in_flight_.leave(*op);
   if (!in_turn_.empty()) enter_next_locked(*op);
   HandleState* handle = op->handle;
   if (!status.ok() && handle->first_error.ok()) handle->first_error = status;
@@ -246,9 +263,9 @@ void Submissions::end_all(const Status& status) {
   const MutexLock lock(mutex_);
   std::vector<Operation*> all(in_turn_.begin(), in_turn_.end());
   in_turn_.clear();
-  for (const auto& [key, op] : in_flight_) all.push_back(op);
+  in_flight_.each([&all](Operation* op) { all.push_back(op); });
   for (Operation* op : all) end_locked(op, status);
-  news_.operations.clear();
+  submitted_.store(nullptr, std::memory_order_relaxed);
 }
 
 std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::int32_t)>& of_set) {
@@ -259,25 +276,25 @@ std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::
     return true;
   };
   std::erase_if(in_turn_, is_ended);
-  for (const auto& [key, op] : in_flight_) {
-    if (of_set(key.set) && !op->launched) pending.push_back(op);
-  }
+  in_flight_.each([&](Operation* op) {
+    if (of_set(op->request.set) && !op->launched) pending.push_back(op);
+  });
   return pending;
 }
 
 CoarseClock::time_point Submissions::waits_since() const {
   const MutexLock lock(mutex_);
   CoarseClock::time_point oldest = to_end_since_;
-  for (const auto& [key, op] : in_flight_) {
+  in_flight_.each([&oldest](const Operation* op) {
     if (!op->launched) oldest = std::min(oldest, op->submitted);
-  }
+  });
   return oldest;
 }
 
 std::vector<Operation*> Submissions::close(const Status& reason) {
   const MutexLock lock(mutex_);
   if (closed_.ok()) closed_ = reason;
-  news_.operations.clear();
+  submitted_.store(nullptr, std::memory_order_relaxed);
   for (Loan* loan : news_.loans) loan->end(closed_);
   news_.loans.clear();
   return not_launched([](std::int32_t) { return true; });
@@ -299,7 +316,13 @@ std::vector<Operation*> Submissions::set_closed(std::int32_t id) {
   for (SetChange* change : changes_) {
     if (change->ranks.empty()) change->is_done = change->is_done || change->id == id;
   }
-  std::erase_if(news_.operations, [id](const Operation* op) { return op->request.set == id; });
+  std::vector<Operation*> kept;
+  for (Operation* op = submitted_.exchange(nullptr, std::memory_order_acquire); op != nullptr;) {
+    Operation* const before = op->next_submitted;
+    if (op->request.set != id) kept.push_back(op);
+    op = before;
+  }
+  for (const auto& op : kept | std::views::reverse) submit_locked(op, op);
   return not_launched([id](std::int32_t set) { return set == id; });
 }
 

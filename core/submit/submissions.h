@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "core/negotiate/negotiator.h"
@@ -48,6 +47,28 @@ struct Loan {
   }
 };
 
+// Operations in flight, by process set and name. Each lies in its bucket by itself: none costs an allocation.
+class OperationNames {
+ public:
+  Operation* find(std::int32_t set, std::string_view name, std::size_t hash) const;
+  // By its name_hash. False: there is another one of its name.
+  bool enter(Operation* op);
+  // Nothing happens where it never had its name.
+  void leave(const Operation& op);
+  void each(auto use) const {
+    for (Operation* op : buckets_) {
+      for (; op != nullptr; op = op->next_by_name) use(op);
+    }
+  }
+
+ private:
+  static std::size_t bucket_of(std::int32_t set, std::size_t hash) {
+    return (hash ^ static_cast<std::size_t>(set) * 0x9e3779b97f4a7c15u) % kBuckets;
+  }
+  static constexpr std::size_t kBuckets = 1024;
+  std::vector<Operation*> buckets_ = std::vector<Operation*>(kBuckets);
+};
+
 class Submissions {
  public:
   // `rules`: of buckets on devices.
@@ -81,7 +102,9 @@ class Submissions {
 
   // --- the holder of the baton ---
   // Something was asked for since the last take().
-  bool has_news(std::memory_order order = std::memory_order_seq_cst) const { return has_news_.load(order); }
+  bool has_news(std::memory_order order = std::memory_order_seq_cst) const {
+    return submitted_.load(order) != nullptr || has_other_news_.load(order);
+  }
   struct News {
     std::vector<Operation*> operations;
     std::vector<std::vector<std::int32_t>> sets_to_add;
@@ -93,8 +116,8 @@ class Submissions {
   void take(News* news);
   Operation* find(std::int32_t set, std::string_view name) const;
   // The operations of a launch, one per tensor, and those under its bits are no longer announced. Null: this rank has
-  // joined.
-  std::vector<Operation*> take_launched(const negotiate::Launch& launch, Announcer* announcer);
+  // joined. `operations` is cleared first.
+  void take_launched(const negotiate::Launch& launch, Announcer* announcer, std::vector<Operation*>* operations) const;
   // Since when the oldest operation waits that was not launched, or the shutdown; max(): nothing does.
   CoarseClock::time_point waits_since() const;
   void end(const std::vector<Operation*>& operations, const Status& status);
@@ -111,23 +134,10 @@ class Submissions {
   std::vector<Operation*> set_closed(std::int32_t id);
 
  private:
-  struct Key {
-    std::int32_t set;
-    std::string_view name;  // of the operation itself
-    std::size_t name_hash = std::hash<std::string_view>{}(name);
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& k) const {
-      return k.name_hash ^ static_cast<std::size_t>(k.set) * 0x9e3779b97f4a7c15u;
-    }
-  };
-  using InFlight = std::unordered_map<Key, Operation*, KeyHash>;
-  bool enter_locked(Operation* op) RODA_REQUIRES(mutex_);  // false: one of its name is in flight
   void enter_next_locked(const Operation& ended) RODA_REQUIRES(mutex_);
-  void leave_locked(const Operation& op) RODA_REQUIRES(mutex_);
+  // From the latest to the earliest, by next_submitted.
+  void submit_locked(Operation* latest, Operation* earliest) RODA_REQUIRES(mutex_);
   bool has_set_locked(const std::vector<std::int32_t>& ranks, bool* is_leaving) const RODA_REQUIRES(mutex_);
-  Operation* find_locked(std::int32_t set, std::string_view name) const RODA_REQUIRES(mutex_);
   void end_locked(Operation* op, const Status& status) RODA_REQUIRES(mutex_);
   // Those whose turn has not come will not get one.
   std::vector<Operation*> not_launched(const std::function<bool(std::int32_t)>& of_set) RODA_REQUIRES(mutex_);
@@ -135,15 +145,16 @@ class Submissions {
   Continuations continuations_;
   Producers producers_;
   mutable Mutex mutex_;
-  News news_ RODA_GUARDED_BY(mutex_);
+  News news_ RODA_GUARDED_BY(mutex_);  // but for the operations
   std::vector<SetChange*> changes_ RODA_GUARDED_BY(mutex_);
-  InFlight in_flight_ RODA_GUARDED_BY(mutex_);
+  OperationNames in_flight_ RODA_GUARDED_BY(mutex_);
   std::deque<Operation*> in_turn_ RODA_GUARDED_BY(mutex_);  // whose name another one has, in the order of submission
-  std::vector<InFlight::node_type> spare_ RODA_GUARDED_BY(mutex_);  // entries of operations that have ended
   std::map<std::int32_t, std::vector<std::int32_t>> sets_ RODA_GUARDED_BY(mutex_);
   Status closed_ RODA_GUARDED_BY(mutex_);  // why nothing can be asked for
   CoarseClock::time_point to_end_since_ RODA_GUARDED_BY(mutex_) = CoarseClock::time_point::max();
-  std::atomic<bool> has_news_{false};  // written under mutex_, read by anybody
+  // Written under mutex_, read by anybody. The holder of the baton takes operations without it.
+  std::atomic<bool> has_other_news_{false};
+  std::atomic<Operation*> submitted_{nullptr};  // the latest, and before it by next_submitted
 };
 
 }  // namespace roda::engine

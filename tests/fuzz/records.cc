@@ -22,7 +22,7 @@ class Listener final : public negotiate::Outcome {
   void announced(const std::string&, int, std::span<const wire::RankRange> ranks) override {
     for (const wire::RankRange& r : ranks) require(r.first >= 0 && r.last < kRanks, "announced by ranks of the job");
   }
-  void launch(negotiate::Launch launch) override {
+  void launch(negotiate::Launch& launch) override {
     require(!launch.tensors.empty(), "a launch of tensors");
     for (const auto& tensor : launch.tensors) say(tensor->name);
     say(launch.set, launch.sequence, launch.bytes);

@@ -20,7 +20,7 @@ using namespace roda::negotiate;
 constexpr int kTensors = 161;  // of a ResNet-50
 
 struct Count final : Outcome {
-  void launch(Launch l) override {
+  void launch(Launch& l) override {
     launched += static_cast<int>(l.tensors.size());
     last = l.sequence;
   }

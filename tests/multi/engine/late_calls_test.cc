@@ -1,6 +1,6 @@
 // Calls that are inside the engine when it ends, and those of a child that was forked from its process meanwhile.
 //
-// A thread is held up where its core might be taken: at the end of a mutex's hold, or of a sleep.
+// A thread is held up where its core might be taken: around a mutex's hold, or at the end of a sleep.
 #include <dlfcn.h>
 #include <linux/futex.h>
 #include <malloc.h>
@@ -17,6 +17,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/multi/engine/rank.h"
@@ -27,8 +28,9 @@ std::atomic<int> held_up{0};
 std::atomic<bool> goes_on{false};
 std::atomic<int> in_futex{0};
 std::atomic<bool> has_yielded{false};
-thread_local int unlocks_to_go = 0;           // at that unlock of this thread; 0: at none
-thread_local bool is_held_with_lock = false;  // before it
+// Where this thread is held up at its next lock of a mutex.
+enum class Place { kNowhere, kBeforeLock, kWithLock, kAfterUnlock };
+thread_local Place place = Place::kNowhere;
 thread_local bool is_held_after_futex = false;
 thread_local bool tells_yield = false;
 
@@ -46,12 +48,21 @@ Function* next(const char* name) {
 
 extern "C" {
 
-int pthread_mutex_unlock(pthread_mutex_t* mutex) {
+int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept(true) {
+  static auto* const real = next<int(pthread_mutex_t*)>("pthread_mutex_lock");
+  if (place == Place::kBeforeLock) {
+    place = Place::kNowhere;
+    hold_up();
+  }
+  return real(mutex);
+}
+
+int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept(true) {
   static auto* const real = next<int(pthread_mutex_t*)>("pthread_mutex_unlock");
-  const bool is_place = unlocks_to_go > 0 && --unlocks_to_go == 0;
-  if (is_place && is_held_with_lock) hold_up();
+  const Place here = std::exchange(place, Place::kNowhere);
+  if (here == Place::kWithLock) hold_up();
   const int result = real(mutex);
-  if (is_place && !is_held_with_lock) hold_up();
+  if (here == Place::kAfterUnlock) hold_up();
   return result;
 }
 
@@ -123,16 +134,17 @@ class LateCalls : public ::testing::Test {
   }
 };
 
-// Behind the handle's making, the look at the process set, and the operation's way into the queue.
+// Before the operation's way into the queue, and behind it. The table of handles has grown before.
 TEST_F(LateCalls, ASubmissionMayOutliveItsEngine) {
-  for (const int place : {1, 2, 3}) {
+  for (const Place where : {Place::kBeforeLock, Place::kAfterUnlock}) {
     held_up = 0;
     goes_on = has_yielded = false;
     init();
+    work("the first");
     float x = 1;
     std::thread late([&] {
       roda_handle handle = 0;
-      unlocks_to_go = place;
+      place = where;
       if (submit({make_op(RODA_ALLREDUCE, "late", kOne, &x, &x)}, &handle).code == RODA_OK) wait(handle);
     });
     await([] { return held_up == 1; });
@@ -162,7 +174,7 @@ TEST_F(LateCalls, ASubmissionMayComeAfterTheJobsEnd) {
   if (rank() == 0) {
     late = std::thread([&] {
       roda_handle handle = 0;
-      unlocks_to_go = 3;
+      place = Place::kAfterUnlock;
       ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "late", kOne, &x, &x)}, &handle).code, RODA_OK);
       EXPECT_LT(wait(handle).code, 0);
     });
@@ -251,7 +263,7 @@ TEST_F(LateCalls, AHandleIsNeverGivenTwice) {
   roda_shutdown();
 }
 
-// Another thread has the table of handles while this one forks.
+// Another thread has the engine's lock while this one forks.
 TEST_F(LateCalls, AForkedChildGivesBackNothing) {
   init();
   std::vector<float> rows(12, 3);
@@ -262,10 +274,12 @@ TEST_F(LateCalls, AForkedChildGivesBackNothing) {
   roda_output output{};
   output.struct_size = sizeof output;
   ASSERT_EQ(roda_get_output(handle, 0, &output, nullptr), RODA_OK);
-  std::thread other([] {
-    unlocks_to_go = 1;
-    is_held_with_lock = true;
-    roda_release(12345);
+  float x = 1;
+  std::thread other([&x] {
+    roda_handle beside = 0;
+    place = Place::kWithLock;
+    ASSERT_EQ(submit({make_op(RODA_ALLREDUCE, "beside", kOne, &x, &x)}, &beside).code, RODA_OK);
+    EXPECT_EQ(wait(beside).code, RODA_OK);
   });
   await([] { return held_up == 1; });
   const pid_t child = ::fork();

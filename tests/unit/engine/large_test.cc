@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 
 #include "core/execute/pack.h"
@@ -109,10 +108,12 @@ TEST(Large, AgreementsCountInSixtyFourBits) {
   const auto agreed = negotiate::agree({&a, &b}, {0, 1}, 2);
   EXPECT_EQ(agreed->elements(1), std::int64_t{3} << 40);
   EXPECT_EQ(agreed->bytes(1), std::size_t{3} << 43);
-  std::deque<negotiate::AgreedPtr> ready{agreed, agreed};
+  KeptQueue<negotiate::AgreedPtr> ready{agreed, agreed};
   negotiate::BucketRules rules;
   rules.threshold = SIZE_MAX;
-  EXPECT_EQ(negotiate::take_bucket(&ready, rules).size(), 1u);
+  std::vector<negotiate::AgreedPtr> bucket;
+  negotiate::take_bucket(&ready, rules, &bucket);
+  EXPECT_EQ(bucket.size(), 1u);
 }
 
 // Together they would not be addressable: refused, not wrapped around.

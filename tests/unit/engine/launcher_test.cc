@@ -39,7 +39,8 @@ class LauncherTest : public ::testing::Test, private Launcher::Owner {
     made.set = set;
     made.sequence = sequence;
     made.tensors.push_back(agreed);
-    launcher_.add(std::move(made), {operation.get()});
+    std::vector<Operation*> of_tensors{operation.get()};
+    launcher_.add(made, of_tensors);
     operations_.push_back(std::move(operation));
   }
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace roda::engine {
@@ -109,6 +111,50 @@ TEST_F(SubmissionsTest, AHandleIsMadeAgainWithoutItsPast) {
     submissions_.end({&op}, Status());
     EXPECT_EQ(submissions_.find(0, op.request.name), nullptr);
     handles_.release(number);
+  }
+}
+
+TEST_F(SubmissionsTest, ThreadsThatTakeAndGiveBackHandlesNeverShareOne) {
+  constexpr int kThreads = 4, kRounds = 2000;
+  std::vector<std::vector<std::uint64_t>> given(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < kRounds; ++round) {
+        std::uint64_t handle = 0;
+        HandleState* state = handles_.create(1 + static_cast<std::size_t>(round % 2), &handle);
+        state->operations.back().value = t;
+        EXPECT_EQ(handles_.find(handle), state);
+        EXPECT_EQ(state->operations.back().value, t);
+        handles_.release(handle);
+        handles_.release(handle);
+        EXPECT_EQ(handles_.find(handle), nullptr);
+        given[static_cast<std::size_t>(t)].push_back(handle);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<std::uint64_t> all;
+  for (const auto& of_thread : given) all.insert(of_thread.begin(), of_thread.end());
+  EXPECT_EQ(all.size(), std::size_t{kThreads} * kRounds);
+}
+
+// A name's place among others does not depend on how many there are.
+TEST_F(SubmissionsTest, ThousandsOfNamesAreFoundEachByItself) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 5000; ++i) names.push_back("tensor." + std::to_string(i));
+  HandleState* handle = make(names);
+  ASSERT_TRUE(submissions_.add(handle, 0).ok());
+  Submissions::News news;
+  submissions_.take(&news);
+  ASSERT_EQ(news.operations.size(), names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    ASSERT_EQ(news.operations[i], &handle->operations[i]) << "in the order of submission";
+    ASSERT_EQ(submissions_.find(0, names[i]), &handle->operations[i]);
+    if (i % 3 == 0) submissions_.end({&handle->operations[i]}, Status());
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    ASSERT_EQ(submissions_.find(0, names[i]), i % 3 == 0 ? nullptr : &handle->operations[i]);
   }
 }
 

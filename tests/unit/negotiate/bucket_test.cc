@@ -23,6 +23,12 @@ BucketRules rules(std::size_t threshold, std::size_t limit) {
   return r;
 }
 
+std::vector<AgreedPtr> take(KeptQueue<AgreedPtr>* ready, const BucketRules& rules) {
+  std::vector<AgreedPtr> bucket;
+  take_bucket(ready, rules, &bucket);
+  return bucket;
+}
+
 std::string names(const std::vector<AgreedPtr>& bucket) {
   std::string text;
   for (const auto& t : bucket) text += t->name;
@@ -30,33 +36,33 @@ std::string names(const std::vector<AgreedPtr>& bucket) {
 }
 
 TEST(Bucket, TakesAlikeTensorsPastOthers) {
-  std::deque<AgreedPtr> ready{tensor("a", 8), tensor("b", 8, RODA_INT32), tensor("c", 8),
-                              tensor("d", 8, RODA_FLOAT32, RODA_BROADCAST), tensor("e", 8)};
-  EXPECT_EQ(names(take_bucket(&ready, rules(1 << 20, 1 << 16))), "ace");
-  EXPECT_EQ(names(take_bucket(&ready, rules(1 << 20, 1 << 16))), "b");
-  EXPECT_EQ(names(take_bucket(&ready, rules(1 << 20, 1 << 16))), "d");
+  KeptQueue<AgreedPtr> ready{tensor("a", 8), tensor("b", 8, RODA_INT32), tensor("c", 8),
+                             tensor("d", 8, RODA_FLOAT32, RODA_BROADCAST), tensor("e", 8)};
+  EXPECT_EQ(names(take(&ready, rules(1 << 20, 1 << 16))), "ace");
+  EXPECT_EQ(names(take(&ready, rules(1 << 20, 1 << 16))), "b");
+  EXPECT_EQ(names(take(&ready, rules(1 << 20, 1 << 16))), "d");
   EXPECT_TRUE(ready.empty());
 }
 
 TEST(Bucket, StopsAtTheThreshold) {
-  std::deque<AgreedPtr> ready{tensor("a", 100), tensor("b", 100), tensor("c", 300), tensor("d", 50)};
-  EXPECT_EQ(names(take_bucket(&ready, rules(1000, 1 << 16))), "abd");
-  EXPECT_EQ(names(take_bucket(&ready, rules(1000, 1 << 16))), "c");
+  KeptQueue<AgreedPtr> ready{tensor("a", 100), tensor("b", 100), tensor("c", 300), tensor("d", 50)};
+  EXPECT_EQ(names(take(&ready, rules(1000, 1 << 16))), "abd");
+  EXPECT_EQ(names(take(&ready, rules(1000, 1 << 16))), "c");
 }
 
 TEST(Bucket, LargeTensorsTravelAlone) {
-  std::deque<AgreedPtr> ready{tensor("L", 1000), tensor("a", 10), tensor("b", 10)};
-  EXPECT_EQ(names(take_bucket(&ready, rules(1 << 20, 400))), "L");
-  EXPECT_EQ(names(take_bucket(&ready, rules(1 << 20, 400))), "ab");
+  KeptQueue<AgreedPtr> ready{tensor("L", 1000), tensor("a", 10), tensor("b", 10)};
+  EXPECT_EQ(names(take(&ready, rules(1 << 20, 400))), "L");
+  EXPECT_EQ(names(take(&ready, rules(1 << 20, 400))), "ab");
 }
 
 TEST(Bucket, ThresholdZeroFusesNothing) {
-  std::deque<AgreedPtr> ready{tensor("a", 10), tensor("b", 10)};
-  EXPECT_EQ(names(take_bucket(&ready, rules(0, 400))), "a");
+  KeptQueue<AgreedPtr> ready{tensor("a", 10), tensor("b", 10)};
+  EXPECT_EQ(names(take(&ready, rules(0, 400))), "a");
 }
 
 TEST(Bucket, EveryCollectiveFusesWithItsOwnKind) {
-  std::deque<AgreedPtr> ready;
+  KeptQueue<AgreedPtr> ready;
   for (const char* round : {"1", "2"}) {
     for (const int c : {RODA_ALLGATHER, RODA_BROADCAST, RODA_REDUCESCATTER, RODA_ADASUM_ALLREDUCE, RODA_ALLTOALL}) {
       ready.push_back(tensor(std::string(roda_collective_name(c)).substr(0, 2) + round, 10, RODA_FLOAT32, c));
@@ -66,21 +72,20 @@ TEST(Bucket, EveryCollectiveFusesWithItsOwnKind) {
   other_root->root = 1;
   ready.push_back(other_root);
   std::vector<std::string> buckets;
-  while (!ready.empty()) buckets.push_back(names(take_bucket(&ready, rules(1 << 20, 0))));
+  while (!ready.empty()) buckets.push_back(names(take(&ready, rules(1 << 20, 0))));
   EXPECT_EQ(buckets, (std::vector<std::string>{"AL1AL2", "BR1BR2", "RE1RE2", "AD1AD2", "AL1", "AL2", "BRx"}));
 }
 
 // An allgather's tensors count as much as all ranks give.
 TEST(Bucket, AllgathersCountWhatEverybodyGives) {
-  std::deque<AgreedPtr> ready{tensor("a", 100, RODA_UINT8, RODA_ALLGATHER),
-                              tensor("b", 100, RODA_UINT8, RODA_ALLGATHER),
-                              tensor("c", 100, RODA_UINT8, RODA_ALLGATHER)};
-  EXPECT_EQ(names(take_bucket(&ready, rules(500, 0))), "ab");
-  EXPECT_EQ(names(take_bucket(&ready, rules(500, 0))), "c");
+  KeptQueue<AgreedPtr> ready{tensor("a", 100, RODA_UINT8, RODA_ALLGATHER), tensor("b", 100, RODA_UINT8, RODA_ALLGATHER),
+                             tensor("c", 100, RODA_UINT8, RODA_ALLGATHER)};
+  EXPECT_EQ(names(take(&ready, rules(500, 0))), "ab");
+  EXPECT_EQ(names(take(&ready, rules(500, 0))), "c");
 }
 
 TEST(Bucket, GroupsStayApartWhenAskedTo) {
-  std::deque<AgreedPtr> ready;
+  KeptQueue<AgreedPtr> ready;
   for (const char* name : {"a", "b", "c", "d", "e"}) {
     auto t = std::make_shared<Agreed>(*tensor(name, 10));
     if (name[0] == 'b' || name[0] == 'd') t->group = {7, 2};
@@ -88,10 +93,10 @@ TEST(Bucket, GroupsStayApartWhenAskedTo) {
   }
   BucketRules apart = rules(1 << 20, 400);
   apart.groups_apart = true;
-  std::deque<AgreedPtr> again = ready;
-  EXPECT_EQ(names(take_bucket(&ready, apart)), "ace");
-  EXPECT_EQ(names(take_bucket(&ready, apart)), "bd");
-  EXPECT_EQ(names(take_bucket(&again, rules(1 << 20, 400))), "abcde");
+  KeptQueue<AgreedPtr> again = ready;
+  EXPECT_EQ(names(take(&ready, apart)), "ace");
+  EXPECT_EQ(names(take(&ready, apart)), "bd");
+  EXPECT_EQ(names(take(&again, rules(1 << 20, 400))), "abcde");
 }
 
 AgreedPtr on_device(const std::string& name, std::int64_t elements, int dtype = RODA_FLOAT32) {
@@ -102,7 +107,8 @@ AgreedPtr on_device(const std::string& name, std::int64_t elements, int dtype = 
 
 std::vector<std::string> all(FillingBuckets* filling) {
   std::vector<std::string> buckets;
-  for (auto bucket = filling->take(); !bucket.empty(); bucket = filling->take()) buckets.push_back(names(bucket));
+  std::vector<AgreedPtr> bucket;
+  while (filling->take(&bucket)) buckets.push_back(names(bucket));
   return buckets;
 }
 

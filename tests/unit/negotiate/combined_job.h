@@ -230,7 +230,7 @@ class CombinedJob {
     Listener(CombinedJob* job, int rank) : diary_(job->ranks_[at(rank)].diary) {
       if (rank % job->shape_.per_host == 0) combiner_ = &job->combiners_[at(rank / job->shape_.per_host)];
     }
-    void launch(Launch l) override { diary_.launch(std::move(l)); }
+    void launch(Launch& l) override { diary_.launch(l); }
     void refuse(std::int32_t set, const std::string& name, const Status& error) override {
       diary_.refuse(set, name, error);
     }

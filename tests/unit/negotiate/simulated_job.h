@@ -15,11 +15,11 @@ namespace roda::negotiate {
 // Writes down what follows from the log as text, so that ranks can be compared.
 class Diary final : public Outcome {
  public:
-  void launch(Launch l) override {
+  void launch(Launch& l) override {
     std::string text = "launch " + std::to_string(l.set) + "#" + std::to_string(l.sequence);
     for (const auto& t : l.tensors) text += " " + t->name;
     lines.push_back(text);
-    launches.push_back(std::move(l));
+    launches.push_back(l);
   }
   void refuse(std::int32_t set, const std::string& name, const Status& error) override {
     lines.push_back("refuse " + std::to_string(set) + " " + name);
