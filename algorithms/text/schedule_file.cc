@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "algorithms/schedule/verifier.h"
-#include "algorithms/text/fields.h"
+#include "algorithms/text/field.h"
 
 namespace roda::text {
 
@@ -56,86 +56,82 @@ bool parse_range(std::string_view text, Range* range) {
   return false;
 }
 
-Range read_range(Fields* fields, const char* name) {
+Range read_range(const Field& fields, const char* name) {
   Range range;
-  if (!fields->has(name)) return range;
-  const std::string text = fields->text(name);
-  if (!parse_range(text, &range)) fields->fail("\"" + text + "\" is no range like output[2] or scratch[0..4)");
+  if (fields.has(name) && !parse_range(fields.get<std::string>(name), &range)) {
+    fields[name].refuse("a range like output[2] or scratch[0..4)");
+  }
   return range;
 }
 
-StepKind read_kind(Fields* fields) {
-  const std::string name = fields->text("do");
+StepKind read_kind(const Field& fields) {
+  const auto name = fields.get<std::string>("do");
   for (int kind = 0; kind <= static_cast<int>(StepKind::kWait); ++kind) {
     if (name == schedule::step_name(static_cast<StepKind>(kind))) return static_cast<StepKind>(kind);
   }
-  fields->fail("there is no step \"" + name + "\"");
+  fields["do"].refuse("the name of a step");
 }
 
-Step read_step(const json& value, const std::string& place) {
-  Fields fields(value, place);
+Step read_step(const Field& fields) {
   Step step;
-  step.kind = read_kind(&fields);
+  step.kind = read_kind(fields);
   if (!schedule::is_local(step.kind)) {
-    const json& peer = fields.required("peer");
-    step.peer = peer == "all" ? schedule::kAllPeers : fields.whole("peer", 0, kMostRanks);
+    const bool is_all = fields["peer"].value() == "all";
+    step.peer = is_all ? schedule::kAllPeers : fields.get("peer", 0, kMostRanks);
   }
-  step.src = read_range(&fields, "src");
-  step.dst = read_range(&fields, "dst");
-  step.signal = fields.whole("signal", 0, schedule::kMaxSignals - 1, 0);
+  step.src = read_range(fields, "src");
+  step.dst = read_range(fields, "dst");
+  step.signal = fields.get("signal", 0, schedule::kMaxSignals - 1, 0);
   fields.end();
   return step;
 }
 
-void read_rank(const json& value, const std::string& place, Schedule* schedule) {
-  Fields fields(value, place);
-  schedule->scratch_chunks = fields.whole("scratch", 0, kMostChunks, 0);
-  schedule->scratch_is_own = fields.whole("scratch_is_own", 0, 1, 0) == 1;
-  for (const json& steps : fields.list("lanes")) {
-    const std::string lane = place + ", lane " + std::to_string(schedule->lanes.size());
-    if (schedule->lanes.size() == kMostLanes) throw Wrong(lane + ": a rank has at most 16 lanes");
-    if (!steps.is_array()) throw Wrong(lane + ": must be a list of steps");
+void read_rank(const Field& fields, Schedule* schedule) {
+  schedule->scratch_chunks = fields.get("scratch", 0, kMostChunks, 0);
+  schedule->scratch_is_own = fields.get("scratch_is_own", 0, 1, 0) == 1;
+  const Field lanes = fields["lanes"];
+  lanes.for_each([&](const Field& steps) {
+    if (schedule->lanes.size() == kMostLanes) lanes.refuse("at most 16 lanes");
     std::vector<Step>& out = schedule->lanes.emplace_back().steps;
-    for (const json& step : steps) out.push_back(read_step(step, lane + ", step " + std::to_string(out.size())));
-  }
+    steps.for_each([&](const Field& step) { out.push_back(read_step(step)); });
+  });
   fields.end();
 }
 
-Collective read_collective(Fields* fields) {
-  const std::string name = fields->text("collective");
+Collective read_collective(const Field& fields) {
+  const auto name = fields.get<std::string>("collective");
   for (const Collective collective : schedule::collectives()) {
     const bool has_steps = collective != Collective::kAdasum;  // its own kinds of step are in no file
     if (has_steps && name == schedule::collective_name(collective)) return collective;
   }
-  fields->fail("there is no collective \"" + name + "\"");
+  fields["collective"].refuse("the name of a collective");
 }
 
 std::vector<Schedule> parse_schedules(const std::string& text) {
   const json file = parse_json(text);
-  Fields fields(file, "the schedule file");
+  const Field fields(file);
   Schedule common;
-  common.algorithm = fields.text("name");
-  common.collective = read_collective(&fields);
-  common.size = fields.whole("size", 1, kMostRanks);
-  common.chunks = fields.whole("chunks", 1, kMostChunks, 1);
-  common.root = fields.whole("root", 0, common.size - 1, 0);
-  common.in_place = fields.flag("in_place", true);
-  common.reads_linger = fields.flag("reads_linger", false);
-  const json& list = fields.list("ranks");
+  common.algorithm = fields.get<std::string>("name");
+  common.collective = read_collective(fields);
+  common.size = fields.get("size", 1, kMostRanks);
+  common.chunks = fields.get("chunks", 1, kMostChunks, 1);
+  common.root = fields.get("root", 0, common.size - 1, 0);
+  common.in_place = fields.get("in_place", true);
+  common.reads_linger = fields.get("reads_linger", false);
+  const Field list = fields["ranks"];
   fields.end();
-  if (list.size() != static_cast<std::size_t>(common.size)) {
-    throw Wrong("the schedule file: \"ranks\" has " + std::to_string(list.size()) + " entries for a size of " +
-                std::to_string(common.size));
+  if (list.value().size() != static_cast<std::size_t>(common.size)) {
+    list.refuse("as many entries as the size says, " + std::to_string(common.size));
   }
   std::vector<Schedule> ranks;
   std::int64_t chunks = 0;
-  for (const json& value : list) {
+  list.for_each([&](const Field& rank) {
     common.rank = static_cast<std::int32_t>(ranks.size());
     ranks.push_back(common);
-    read_rank(value, "rank " + std::to_string(common.rank), &ranks.back());
+    read_rank(rank, &ranks.back());
     chunks += 2 * common.chunks + ranks.back().scratch_chunks;
-    if (chunks > kMostChunksInAll) throw Wrong("the schedule file: more than a million chunks in all");
-  }
+    if (chunks > kMostChunksInAll) list.refuse("of at most a million chunks in all");
+  });
   return ranks;
 }
 

@@ -110,7 +110,9 @@ char* roda_describe_plugins(int32_t as_json) { return give(Environment::get().de
 char* roda_describe_knobs(int32_t as_json) {
   Status status;
   const roda::Knobs knobs = roda::Knobs::from_environment(&status);
-  const std::string text = knobs.describe(as_json != 0);
+  const auto of_plugins = Environment::get().loader().settings();
+  if (status.ok()) status = roda::check(of_plugins, std::getenv);
+  const std::string text = knobs.describe(as_json != 0, of_plugins);
   return give(status.ok() || as_json != 0 ? text : status.message() + "\n" + text);
 }
 

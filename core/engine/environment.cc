@@ -1,6 +1,7 @@
 #include "core/engine/environment.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/select/table.h"
@@ -67,6 +68,7 @@ Refusals Environment::refusals(int ranks) {
 
 Status Environment::make_planner(const Knobs& knobs, const Refusals& refused, std::unique_ptr<Planner>* planner,
                                  bool for_gpus) {
+  RODA_RETURN_IF_ERROR(check(loader_.settings(), std::getenv));
   const Offer offer{loader_, refused, for_gpus};
   const std::vector<std::string> named = names_in(knobs.cpu_operations);
   if (const auto signs = std::ranges::count(knobs.cpu_operations, '+');

@@ -22,7 +22,7 @@ class Environment {
   plugins::Loader& loader() { return loader_; }
 
   // The planner that these settings allow. A transport that HOROVOD_CPU_OPERATIONS names and that can't be used is an
-  // error with the reason; nothing is used in its place.
+  // error with the reason; nothing is used in its place. So is a value that a plugin's own setting can't have.
   // `for_gpus`: the plans are for a cluster with GPUs that somebody described (Offer::assumes_gpus).
   Status make_planner(const Knobs& knobs, const Refusals& refused, std::unique_ptr<Planner>* planner,
                       bool for_gpus = false);

@@ -56,9 +56,9 @@ std::vector<std::string> odd_values(const Knobs& knobs) {
 void warn_of_settings(const Knobs& knobs, const plugins::Loader& loader) {
   std::vector<std::string> declared, silent;
   for (const plugins::PluginRecord* r : loader.records()) {
-    for (const roda_setting* setting : r->settings) declared.emplace_back(setting->name);
     if (r->settings.empty()) silent.push_back(r->name);
   }
+  for (const roda_setting* setting : loader.settings()) declared.emplace_back(setting->name);
   std::vector<std::string> all = unknown_settings(environ, declared, silent);
   all.insert(all.end(), knobs.warnings().begin(), knobs.warnings().end());
   for (std::string& text : odd_values(knobs)) all.push_back(std::move(text));

@@ -114,19 +114,20 @@ bool belongs_to_plugin(std::string_view name, const std::vector<std::string>& pl
 
 }  // namespace
 
-std::string Knobs::describe(bool as_json) const {
+std::string Knobs::describe(bool as_json, const DeclaredSettings& of_plugins) const {
   std::string out = as_json ? "[\n" : "Settings (* = set in the environment)\n";
   const char* separator = "  ";
-  for (std::size_t i = 0; i < table().size(); ++i) {
-    const Row& row = table()[i];
-    if (row.reader == Reader::kTest) continue;
-    std::string value = shown(row, *this, given_[i]);
-    if (as_json) {
-      out += separator + json_row(row, value, given_[i].has_value());
-      separator = ",\n  ";
-    } else {
-      out += text_row(row, value, given_[i].has_value());
-    }
+  const auto add = [&](const Row& row, const std::optional<std::string>& given) {
+    if (row.reader == Reader::kTest || std::string_view(row.name).starts_with(knobs::kTestPrefix)) return;
+    const std::string value = shown(row, *this, given);
+    out += as_json ? separator + json_row(row, value, given.has_value()) : text_row(row, value, given.has_value());
+    separator = ",\n  ";
+  };
+  for (std::size_t i = 0; i < table().size(); ++i) add(table()[i], given_[i]);
+  for (const roda_setting* setting : of_plugins) {
+    const char* given = std::getenv(setting->name);
+    const auto is_it = [&](const Row& row) { return std::string_view(row.name) == setting->name; };
+    if (std::ranges::none_of(table(), is_it)) add(knobs::row_of(*setting), given ? std::optional(given) : std::nullopt);
   }
   return as_json ? out + "\n]\n" : out;
 }
@@ -140,6 +141,18 @@ std::string Knobs::agreement_text() const {
       out += roda::format("{}={}\n", row.name, given_[i] ? "set" : "unset");
   }
   return out;
+}
+
+Status check(const DeclaredSettings& of_plugins, const Knobs::Getter& getter) {
+  Knobs ignored;
+  std::string warning;
+  for (const roda_setting* setting : of_plugins) {
+    const char* text = getter(setting->name);
+    if (text != nullptr && *text != '\0') {
+      RODA_RETURN_IF_ERROR(knobs::assign(knobs::row_of(*setting), text, &ignored, &warning));
+    }
+  }
+  return {};
 }
 
 std::vector<std::string> unknown_settings(const char* const* environment, const std::vector<std::string>& declared,

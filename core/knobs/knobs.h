@@ -1,6 +1,9 @@
 // Every HOROVOD_* setting, read once into a typed object. The table behind it (core/knobs/table.h) is the one place
-// where a setting is described; `describe` prints it.
+// where a setting is described, a plugin's own table (<roda/abi/settings.h>) that of a plugin's; `describe` prints
+// them.
 #pragma once
+
+#include <roda/abi/settings.h>
 
 #include <cstdint>
 #include <functional>
@@ -12,6 +15,8 @@
 #include "plugins/base/status.h"
 
 namespace roda {
+
+using DeclaredSettings = std::vector<const roda_setting*>;  // plugins' own
 
 // A value: copy it freely. Reading the environment is not safe against a concurrent setenv, so it is done once, at
 // init.
@@ -88,8 +93,8 @@ struct Knobs {
   // Odd but accepted values (a flag that is no number, a setting without effect in this version), one sentence each.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // The whole table with the values in force and where they come from. Secrets are not shown.
-  std::string describe(bool as_json) const;
+  // The whole table and what plugins declare, with the values in force and where they come from. Secrets are not shown.
+  std::string describe(bool as_json, const DeclaredSettings& of_plugins) const;
 
   // The settings that must be the same on all ranks, one "NAME=value" per line in a fixed order.
   std::string agreement_text() const;
@@ -98,6 +103,9 @@ struct Knobs {
   std::vector<std::optional<std::string>> given_;  // by row of the table: the text from the environment
   std::vector<std::string> warnings_;
 };
+
+// An error for a value that a plugin will refuse: the job ends before it is asked.
+Status check(const DeclaredSettings& of_plugins, const Knobs::Getter& getter);
 
 // A warning for every HOROVOD_* and RODA_* name in `environment` ("NAME=value" texts, null-terminated) that no row
 // describes and no plugin declares, with the nearest known name. `silent`: plugins that declare nothing; what begins

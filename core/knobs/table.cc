@@ -69,14 +69,6 @@ const Row kRows[] = {
   {"HOROVOD_DISABLE_NVTX_RANGES", kFlagNonZero, "0", "", kFree, kCore, kNoMember, "No NVTX ranges of horovod.torch under NVIDIA's profilers."},
   {"HOROVOD_CCL_CACHE", kFlagNonZero, "0", "", kFree, kNobody, kNoMember, "Operation cache of oneCCL."},
 
-  // --- read by plugins
-  {"RODA_TCP_IFACE", kText, "", "", kFree, kPlugin, kNoMember, "Network interfaces of tcp, separated by commas, of which the first usable one is taken; empty: HOROVOD_GLOO_IFACE, or chosen."},
-  {"RODA_TCP_LANES", kInteger, "1", "connections", kFree, kPlugin, kNoMember, "Connections of tcp between two ranks; the smaller number counts.", 1, 16},
-  {"RODA_VERBS_DEVICES", kText, "", "", kFree, kPlugin, kNoMember, "Devices of verbs with their ports, as mlx5_0,mlx5_1:2; empty: chosen."},
-  {"RODA_VERBS_GID_INDEX", kInteger, "-1", "", kFree, kPlugin, kNoMember, "Entry of a RoCE port's address table; -1: chosen.", -1, 255},
-  {"RODA_VERBS_TRAFFIC_CLASS", kInteger, "0", "", kFree, kPlugin, kNoMember, "Traffic class of RoCE packets.", 0, 255},
-  {"RODA_NCCL_LIBRARY", kText, "", "path", kFree, kPlugin, kNoMember, "NCCL to open; empty: searched for."},
-
   // --- of tests: paths that small jobs would not take
   {"RODA_TEST_CONTROL_FAN_OUT", kInteger, "8", "hosts", kSame, kTest, &Knobs::control_fan_out, "Hosts that report to one host in the tree along which ranks agree.", 1, 1024},
   {"RODA_TEST_HIERARCHICAL_ADASUM", kFlag, "0", "", kSame, kTest, &Knobs::hierarchical_adasum, "Adasum in host memory averages inside hosts and works between them, as on GPUs."},

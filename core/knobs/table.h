@@ -1,5 +1,8 @@
-// The table of settings: one row each. Adding a setting is a member of Knobs and a row here.
+// The table of settings: one row each. Adding a setting is a member of Knobs and a row here; plugins' settings are rows
+// of their own tables.
 #pragma once
+
+#include <roda/abi/settings.h>
 
 #include <cstdint>
 #include <limits>
@@ -49,6 +52,7 @@ struct Row {
 };
 
 std::span<const Row> table();
+Row row_of(const roda_setting& told);
 
 // Stores the text in the row's member. *warning is set when the value is odd but accepted.
 Status assign(const Row& row, const std::string& text, Knobs* knobs, std::string* warning);

@@ -114,6 +114,13 @@ std::string shown(const std::optional<T>& value) {
 
 }  // namespace
 
+Row row_of(const roda_setting& told) {
+  const Form form = told.is_number != 0 ? Form::kInteger : Form::kText;
+  const auto least = static_cast<double>(told.least), most = static_cast<double>(told.most);
+  return {told.name,       form, told.default_text, told.unit, Agreement::kFree,
+          Reader::kPlugin, {},   told.meaning,      least,     most};
+}
+
 Status assign(const Row& row, const std::string& text, Knobs* knobs, std::string* warning) {
   const auto assign_to = [&](auto member) {
     if constexpr (std::is_same_v<decltype(member), std::monostate>) {

@@ -1,5 +1,5 @@
-// The few functions that are used of NVML and of CUDA's driver library are declared here after their published
-// references: their headers come with a toolkit that a machine that builds need not have. Neither is ever closed.
+// The few functions that are used of NVML are declared here after its published reference: its header comes with a
+// toolkit that a machine that builds need not have. NVML is never closed.
 #include "core/topology/kernel_files.h"
 
 #include <dlfcn.h>
@@ -7,19 +7,13 @@
 #include <algorithm>
 #include <cctype>
 
+#include "plugins/base/cuda/driver.h"
 #include "plugins/base/format.h"
 #include "plugins/base/status.h"
 #include "plugins/base/symbols.h"
 
 namespace roda::topology {
 namespace {
-
-Status open(const std::string& file, const char* what, void** handle) {
-  *handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (*handle != nullptr) return {};
-  const char* why = ::dlerror();
-  return Status::unavailable(roda::format("{} can't be opened: {}", what, why != nullptr ? why : file));
-}
 
 std::int64_t to_gib(unsigned long long bytes) { return static_cast<std::int64_t>((bytes + (1ull << 29)) >> 30); }
 
@@ -60,8 +54,8 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
 
   Status start(const std::string& file) {
-    void* handle = nullptr;
-    RODA_RETURN_IF_ERROR(open(file, "NVML", &handle));
+    void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) return Status::unavailable(roda::format("NVML can't be opened: {}", ::dlerror()));
     const bool has_all = look_up(handle, "nvmlInit_v2", &init_) && look_up(handle, "nvmlShutdown", &shutdown_) &&
                          look_up(handle, "nvmlErrorString", &error_string_) &&
                          look_up(handle, "nvmlDeviceGetCount_v2", &device_count_) &&
@@ -181,62 +175,36 @@ Status ask_nvml(const std::string& file, std::vector<Gpu>* gpus) {
 
 // --- CUDA's driver library, where NVML is missing (some containers, integrated boards) ------------------------------
 
-struct Cuda {
-  int (*init)(unsigned flags) = nullptr;
-  int (*device_count)(int*) = nullptr;
-  int (*device)(int* device, int ordinal) = nullptr;
-  int (*name)(char*, int bytes, int device) = nullptr;
-  int (*pci_bus_id)(char*, int bytes, int device) = nullptr;
-  int (*total_memory)(std::size_t*, int device) = nullptr;
-  int (*attribute)(int*, int attribute, int device) = nullptr;
-  int (*can_access_peer)(int*, int device, int peer) = nullptr;
-};
-constexpr int kCapabilityMajor = 75, kCapabilityMinor = 76;
-
-Status checked(const char* call, int result) {
-  return result == 0 ? Status() : Status::unavailable(roda::format("{} failed with {}", call, result));
-}
-
-Status read_gpu(const Cuda& cuda, int device, int count, Gpu* gpu) {
+void read_gpu(const cuda::Driver& driver, int device, int count, Gpu* gpu) {
   char text[96] = "";
-  RODA_RETURN_IF_ERROR(checked("cuDeviceGetPCIBusId", cuda.pci_bus_id(text, sizeof text, device)));
-  gpu->pci.address = text;
+  if (driver.DeviceGetPCIBusId(text, sizeof text, device) == cuda::kSuccess) gpu->pci.address = text;
   for (char& c : gpu->pci.address) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (cuda.name(text, sizeof text, device) == 0) gpu->model = text;
+  if (driver.DeviceGetName(text, sizeof text, device) == cuda::kSuccess) gpu->model = text;
   std::size_t bytes = 0;
-  if (cuda.total_memory(&bytes, device) == 0) gpu->memory_gib = to_gib(bytes);
+  if (driver.DeviceTotalMem(&bytes, device) == cuda::kSuccess) gpu->memory_gib = to_gib(bytes);
   int major = 0, minor = 0;
-  if (cuda.attribute(&major, kCapabilityMajor, device) == 0 && cuda.attribute(&minor, kCapabilityMinor, device) == 0) {
+  if (driver.DeviceGetAttribute(&major, cuda::kCapabilityMajor, device) == cuda::kSuccess &&
+      driver.DeviceGetAttribute(&minor, cuda::kCapabilityMinor, device) == cuda::kSuccess) {
     gpu->compute_capability = roda::format("{}.{}", major, minor);
   }
   for (int peer = 0; peer < count; ++peer) {
     int other = 0, can = 0;
-    if (peer == device || cuda.device(&other, peer) != 0) continue;
-    if (cuda.can_access_peer(&can, device, other) == 0 && can != 0) gpu->peers.push_back(peer);
+    if (peer == device || driver.DeviceGet(&other, peer) != cuda::kSuccess) continue;
+    if (driver.DeviceCanAccessPeer(&can, device, other) == cuda::kSuccess && can != 0) gpu->peers.push_back(peer);
   }
-  return {};
 }
 
 Status ask_cuda(const std::string& file, std::vector<Gpu>* gpus) {
-  Cuda cuda;
-  void* handle = nullptr;
-  RODA_RETURN_IF_ERROR(open(file, "CUDA's driver", &handle));
-  const bool has_all = look_up(handle, "cuInit", &cuda.init) &&
-                       look_up(handle, "cuDeviceGetCount", &cuda.device_count) &&
-                       look_up(handle, "cuDeviceGet", &cuda.device) && look_up(handle, "cuDeviceGetName", &cuda.name) &&
-                       look_up(handle, "cuDeviceGetPCIBusId", &cuda.pci_bus_id) &&
-                       look_up(handle, "cuDeviceTotalMem_v2", &cuda.total_memory) &&
-                       look_up(handle, "cuDeviceGetAttribute", &cuda.attribute) &&
-                       look_up(handle, "cuDeviceCanAccessPeer", &cuda.can_access_peer);
-  if (!has_all) return Status::unavailable(file + " is no driver library of CUDA");
+  const cuda::Driver* driver = nullptr;
+  RODA_RETURN_IF_ERROR(cuda::Driver::open(file.c_str(), &driver));
   int count = 0;
-  RODA_RETURN_IF_ERROR(checked("cuInit", cuda.init(0)));
-  RODA_RETURN_IF_ERROR(checked("cuDeviceGetCount", cuda.device_count(&count)));
-  gpus->resize(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) {
-    int device = 0;
-    RODA_RETURN_IF_ERROR(checked("cuDeviceGet", cuda.device(&device, i)));
-    RODA_RETURN_IF_ERROR(read_gpu(cuda, device, count, &(*gpus)[static_cast<std::size_t>(i)]));
+  RODA_RETURN_IF_ERROR(driver->check(driver->Init(0), "cuInit"));
+  RODA_RETURN_IF_ERROR(driver->check(driver->DeviceGetCount(&count), "cuDeviceGetCount"));
+  gpus->resize(driver->is_hip ? 0 : static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < gpus->size(); ++i) {
+    cuda::Ordinal device = 0;
+    RODA_RETURN_IF_ERROR(driver->check(driver->DeviceGet(&device, static_cast<int>(i)), "cuDeviceGet"));
+    read_gpu(*driver, device, count, &(*gpus)[i]);
   }
   return {};
 }

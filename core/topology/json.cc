@@ -7,11 +7,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "algorithms/text/field.h"
 #include "plugins/base/format.h"
 #include "plugins/base/hash.h"
 
@@ -19,42 +17,17 @@ namespace roda::topology {
 namespace {
 
 using nlohmann::json;
+using text::dump;
 
 constexpr int kSchema = 1;
 
-// Names may hold bytes that are no UTF-8; they are replaced.
-std::string dump(const json& value, int indent) {
-  return value.dump(indent, ' ', false, json::error_handler_t::replace);
-}
-
-// Thrown inside the reader only; from_json turns it into a Status.
-struct Malformed {
-  std::string text;
-};
-
-// Reads a value; its path is for the error. The document outlives it.
-class Field {
+// Reads a value's fields; see Writer for which must be there.
+class Field : public text::Field {
  public:
-  explicit Field(const json& value, std::string path = "") : value_(value), path_(std::move(path)) {}
+  using text::Field::Field;
+  Field(const text::Field& field) : text::Field(field) {}
+  Field operator[](const char* key) const { return text::Field::operator[](key); }
 
-  [[noreturn]] void refuse(const std::string& wanted) const {
-    std::string shown = dump(value_, -1);
-    if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
-    throw Malformed{roda::format("{} must be {}, not {}", path_.empty() ? "the document" : path_, wanted, shown)};
-  }
-  void must(bool holds, const std::string& wanted) const {
-    if (!holds) refuse(wanted);
-  }
-
-  // --- of an object; see Writer for which must be there ---
-  bool has(const char* key) const {
-    must(value_.is_object(), "an object");
-    return value_.contains(key);
-  }
-  Field operator[](const char* key) const {
-    if (!has(key)) throw Malformed{roda::format("{}/{} is missing", path_, key)};
-    return Field(value_[key], path_ + "/" + key);
-  }
   void needed(const char* key, auto& value) const { (*this)[key].to(&value); }
   void always(const char* key, auto& value) const {
     if (has(key)) (*this)[key].to(&value);
@@ -63,42 +36,14 @@ class Field {
   void known(const char* key, T& value, T /*unknown*/ = T()) const {
     always(key, value);
   }
-  void number(const char* key, int& value, int least, int most) const {
-    value = static_cast<int>((*this)[key].integer(least, most));
-  }
+  void number(const char* key, int& value, int least, int most) const { value = get(key, least, most); }
   void numbers(const char* key, std::vector<int>& values) const {
     if (has(key)) (*this)[key].to_list(&values);
   }
 
-  // For each entry of an array (its index as the key) or an object, in order.
-  void for_each(bool is_object, const std::function<void(const std::string& key, const Field& entry)>& visit) const {
-    must(is_object ? value_.is_object() : value_.is_array(), is_object ? "an object" : "an array");
-    for (const auto& [key, entry] : value_.items()) visit(key, Field(entry, path_ + "/" + key));
-  }
-  std::int64_t integer(std::int64_t least, std::int64_t most) const {
-    const bool fits =
-        value_.is_number_integer() && (!value_.is_number_unsigned() || value_.get<std::uint64_t>() <= INT64_MAX);
-    const std::int64_t number = fits ? value_.get<std::int64_t>() : 0;
-    must(fits && number >= least && number <= most, roda::format("an integer from {} to {}", least, most));
-    return number;
-  }
-
-  void to(int* out) const { *out = static_cast<int>(integer(0, std::numeric_limits<int>::max())); }
-  void to(std::int64_t* out) const { *out = integer(0, std::int64_t{1} << 53); }
-  void to(double* out) const {
-    must(value_.is_number() && value_.get<double>() >= 0, "a number, 0 or more");
-    *out = value_.get<double>();
-  }
-  void to(bool* out) const {
-    must(value_.is_boolean(), "true or false");
-    *out = value_.get<bool>();
-  }
-  void to(std::string* out) const {
-    must(value_.is_string(), "a text");
-    *out = value_.get<std::string>();
-  }
+  using text::Field::to;
   void to(CpuSet* out) const {
-    must(value_.is_string() && parse_cpus(value_.get_ref<const std::string&>(), out),
+    must(value().is_string() && parse_cpus(value().get_ref<const std::string&>(), out),
          "a list of numbers like \"0-3,8\", ascending");
   }
   void to(std::map<std::string, std::string>* out) const {
@@ -117,7 +62,7 @@ class Field {
     to_list(out);
   }
   void to(auto* out) const {
-    must(value_.is_object(), "an object");
+    must(value().is_object(), "an object");
     fields(*this, *out);
   }
 
@@ -125,11 +70,8 @@ class Field {
   template <typename T>
   void to_list(std::vector<T>* out) const {
     out->clear();
-    for_each(false, [&](const std::string&, const Field& entry) { entry.to(&out->emplace_back()); });
+    for_each([&](const Field& entry) { entry.to(&out->emplace_back()); });
   }
-
-  const json& value_;
-  std::string path_;
 };
 
 // Makes an object of a value's fields.
@@ -317,9 +259,8 @@ void read(const Field& field, Topology* topology) {
     read(entry, &topology->machines.emplace_back(NamedMachine{name, {}}).machine);
   });
   if (field.has("hosts")) {
-    field["hosts"].for_each(false, [&](const std::string&, const Field& entry) {
-      topology->hosts.push_back(read_host(entry, topology->machines));
-    });
+    field["hosts"].for_each(
+        [&](const Field& entry) { topology->hosts.push_back(read_host(entry, topology->machines)); });
   }
   field.known("bindings", topology->bindings);
   check_ranks(*topology, field);
@@ -327,18 +268,15 @@ void read(const Field& field, Topology* topology) {
 }
 
 template <typename T>
-Status parse(std::string_view text, T* out) {
-  const json document = json::parse(text, nullptr, false);
-  if (document.is_discarded()) return Status::invalid("it is no JSON");
+Status parse(std::string_view text, T* out) try {
+  const json document = text::parse_json(text);
   const bool is_wrapped = document.is_object() && !document.contains("roda_topology") && document.contains("topology");
   T found;
-  try {
-    read(is_wrapped ? Field(document)["topology"] : Field(document), &found);
-  } catch (const Malformed& malformed) {
-    return Status::invalid(malformed.text);
-  }
+  read(is_wrapped ? Field(document)["topology"] : Field(document), &found);
   *out = std::move(found);
   return {};
+} catch (const text::Wrong& wrong) {
+  return Status::invalid(wrong.what());
 }
 
 std::string hash_of(const std::string& text) {

@@ -1,11 +1,9 @@
-// roda-conformance: runs the conformance kit against one transport, or measures it.
+// roda-conformance: runs the conformance kit against one transport.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <string>
 
-#include "plugins/conformance/measure.h"
 #include "plugins/conformance/runner.h"
 #include "plugins/devices/cpu/cpu_device.h"
 #include "plugins/loader/host.h"
@@ -14,7 +12,6 @@
 namespace {
 
 using roda::conformance::Case;
-using roda::conformance::Measuring;
 using roda::conformance::Report;
 
 struct Options {
@@ -25,7 +22,6 @@ struct Options {
   bool verbose = false;
   bool list = false;
   bool launched = false;
-  Measuring measuring;
 };
 
 constexpr const char* kDescription =
@@ -33,27 +29,6 @@ constexpr const char* kDescription =
     "process\n"
     "if the transport reaches no further.\n"
     "Exit code: 0 when no case failed, 1 when one did, 2 when the plugin can't be used or the command line is wrong.";
-
-// In place of the cases: messages between ranks 0 and 1, or collectives among all.
-void add_measuring(CLI::App& app, Measuring* options) {
-  using What = Measuring::What;
-  using Wait = Measuring::Wait;
-  const std::map<std::string, What> tests = {{"latency", What::kLatency},
-                                             {"bandwidth", What::kBandwidth},
-                                             {"messages", What::kMessages},
-                                             {"collectives", What::kCollectives}};
-  const std::map<std::string, Wait> waits = {{"spin", Wait::kSpin}, {"yield", Wait::kYield}, {"sleep", Wait::kSleep}};
-  app.add_option("--measure", options->what, "measures instead: the transport alone, without engine or algorithm")
-      ->transform(CLI::CheckedTransformer(tests));
-  app.add_option("--bytes", options->sizes, "sizes to measure, as in 8,64K,1M")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("--rounds", options->rounds, "of 8 bytes; fewer for long messages")->check(CLI::PositiveNumber);
-  app.add_option("--repeats", options->repeats, "of each measurement")->check(CLI::PositiveNumber);
-  app.add_option("--window", options->window, "messages in flight, for bandwidth")->check(CLI::PositiveNumber);
-  app.add_option("--wait", options->wait, "while measuring (default: spin)")->transform(CLI::CheckedTransformer(waits));
-}
 
 // What the program is to end with, where it is: help was printed, or what is wrong.
 std::optional<int> parse(int argc, char** argv, Options* options) {
@@ -78,20 +53,13 @@ std::optional<int> parse(int argc, char** argv, Options* options) {
       ->check(CLI::PositiveNumber);
   app.add_flag("-v,--verbose", options->verbose, "print what the plugin logs");
   app.add_flag("-l,--list", options->list, "print the cases, and run none");
-  add_measuring(app, &options->measuring);
   try {
     app.parse(argc, argv);
     if (!options->list && options->plugin.empty()) throw CLI::RequiredError("--plugin");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (options->measuring.what != Measuring::What::kNothing) roda::conformance::case_seconds() = 24 * 3600;
   return std::nullopt;
-}
-
-std::vector<Case> cases_of(const Options& options) {
-  if (options.measuring.what != Measuring::What::kNothing) return {measurement(options.measuring)};
-  return roda::conformance::all_cases();
 }
 
 const roda::plugins::PluginRecord* open_plugin(roda::plugins::Loader* loader, const std::string& plugin) {
@@ -117,7 +85,7 @@ template <typename Run>
 int run_cases(const Options& options, const roda::plugins::PluginRecord& plugin, int ranks, bool speaks, Run&& run) {
   if (speaks) std::printf("%s (%s), %d ranks\n", plugin.name.c_str(), plugin.description.c_str(), ranks);
   int counts[3] = {};
-  for (const Case& which : cases_of(options)) {
+  for (const Case& which : roda::conformance::all_cases()) {
     if (std::string(which.name).rfind(options.only, 0) != 0) continue;
     const Report report = run(which);
     if (speaks) print(which, report);

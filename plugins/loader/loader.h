@@ -86,6 +86,12 @@ class Loader {
     for (const auto& record : records_) list.push_back(record.get());
     return list;
   }
+  // What the plugins that were opened declare, usable or not.
+  std::vector<const roda_setting*> settings() const {
+    std::vector<const roda_setting*> all;
+    for (const auto& record : records_) all.insert(all.end(), record->settings.begin(), record->settings.end());
+    return all;
+  }
   // The usable device of that kind of memory; null when there is none.
   const roda_device* device_for(int memory_kind) const {
     for (const auto& record : records_) {

@@ -48,6 +48,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Knobs read =
       Knobs::from_environment([&](const char* asked) { return name == asked ? text.c_str() : nullptr; }, &status);
   fuzz::require(status.ok() || status.message().find(name) != std::string::npos, "an error names the setting");
-  static_cast<void>(read.describe(true));
+  static_cast<void>(read.describe(true, {}));
   return 0;
 }

@@ -206,11 +206,13 @@ bool transport_usable(const std::string& name) { return roda_transport_usable(na
 
 bool cuda_usable() { return roda_device_usable(RODA_MEMORY_CUDA) > 0; }
 
-std::vector<std::string> dtype_names() {
+template <auto kName, std::int32_t kCount>
+std::vector<std::string> names_by() {
   std::vector<std::string> names;
-  for (std::int32_t dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) names.emplace_back(roda_dtype_name(dtype));
+  for (std::int32_t number = 0; number < kCount; ++number) names.emplace_back(kName(number));
   return names;
 }
+const char* users_name(std::int32_t collective) { return roda_collective_of(collective)->users; }
 
 // --- rendezvous ---
 
@@ -305,7 +307,10 @@ PyMethodDef* functions() {
       define<&describe<roda_describe_plugins>>("describe_plugins", {"as_json"}),
       define<&describe<roda_describe_knobs>>("describe_knobs", {"as_json"}),
       define<&describe<roda_describe_topology>>("describe_topology", {"as_json"}),
-      define<&dtype_names>("dtype_names", {}, "The engine's dtypes, in the order of their numbers."),
+      define<&names_by<roda_dtype_name, RODA_DTYPE_COUNT>>("dtype_names", {},
+                                                           "The engine's dtypes, in the order of their numbers."),
+      define<&names_by<users_name, RODA_COLLECTIVE_COUNT>>("collective_names", {},
+                                                           "What users call the collectives, by their numbers."),
       define<&explain>("explain", {"collective", "bytes", "size", "as_json"}),
       define<&transport_usable>("transport_usable", {"name"}),
       define<&cuda_usable>("cuda_usable"),

@@ -44,6 +44,7 @@ const char* fill_from_cuda(void* library, Driver* driver) {
 #define X(member, symbol, parameters) \
   if (!look_up(library, #symbol, &driver->member)) return #symbol;
   RODA_CUDA_FUNCTIONS(X)
+  RODA_CUDA_PLACE_FUNCTIONS(X)
 #undef X
 #define X(member, symbol, parameters) look_up(library, #symbol, &driver->member);
   RODA_CUDA_POOL_FUNCTIONS(X)

@@ -56,11 +56,18 @@ namespace roda::cuda {
   X(MemAllocAsync, cuMemAllocAsync, (Address * address, std::size_t bytes, Stream stream)) \
   X(MemFreeAsync, cuMemFreeAsync, (Address address, Stream stream))
 
+// Which GPUs there are. Null where the library is HIP.
+#define RODA_CUDA_PLACE_FUNCTIONS(X)                                                  \
+  X(DeviceGetPCIBusId, cuDeviceGetPCIBusId, (char* text, int length, Ordinal device)) \
+  X(DeviceTotalMem, cuDeviceTotalMem_v2, (std::size_t * bytes, Ordinal device))       \
+  X(DeviceCanAccessPeer, cuDeviceCanAccessPeer, (int* can, Ordinal device, Ordinal peer))
+
 // Immutable once opened; any thread. Never closed.
 struct Driver {
 #define X(member, symbol, parameters) Result(*member) parameters = nullptr;
   RODA_CUDA_FUNCTIONS(X)
   RODA_CUDA_POOL_FUNCTIONS(X)
+  RODA_CUDA_PLACE_FUNCTIONS(X)
 #undef X
   std::string path;
   bool is_hip = false;  // see hip.h

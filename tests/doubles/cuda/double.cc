@@ -52,6 +52,19 @@ RODA_DOUBLE Result cuDeviceGetName(char* name, int length, cuda::Ordinal) {
   std::snprintf(name, static_cast<std::size_t>(length), "CUDA double");
   return cuda::kSuccess;
 }
+RODA_DOUBLE Result cuDeviceGetPCIBusId(char* text, int length, cuda::Ordinal device) {
+  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02X:00.0", 0x1b + 0x28 * device);
+  return cuda::kSuccess;
+}
+RODA_DOUBLE Result cuDeviceTotalMem_v2(std::size_t* bytes, cuda::Ordinal device) {
+  std::size_t used = 0;
+  usage(device, &used, bytes);
+  return cuda::kSuccess;
+}
+RODA_DOUBLE Result cuDeviceCanAccessPeer(int* can, cuda::Ordinal device, cuda::Ordinal peer) {
+  *can = device != peer ? 1 : 0;
+  return cuda::kSuccess;
+}
 // A device is the same GPU in every process.
 RODA_DOUBLE Result cuDeviceGetUuid(cuda::Uuid* uuid, cuda::Ordinal device) {
   std::memset(uuid->bytes, 0xd0, sizeof uuid->bytes);
@@ -61,6 +74,10 @@ RODA_DOUBLE Result cuDeviceGetUuid(cuda::Uuid* uuid, cuda::Ordinal device) {
 
 // RODA_CUDA_DOUBLE_WRITES_ORDERING: 0 as on a GPU before Hopper, else as on one.
 RODA_DOUBLE Result cuDeviceGetAttribute(int* value, int attribute, cuda::Ordinal) {
+  if (attribute == cuda::kCapabilityMajor || attribute == cuda::kCapabilityMinor) {
+    *value = attribute == cuda::kCapabilityMajor ? 8 : 6;
+    return cuda::kSuccess;
+  }
   if (attribute != cuda::kRdmaWritesOrdering) return cuda::kInvalidValue;
   *value = static_cast<int>(setting("RODA_CUDA_DOUBLE_WRITES_ORDERING", cuda::kOrderedForOwner));
   return cuda::kSuccess;

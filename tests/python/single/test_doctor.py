@@ -90,6 +90,7 @@ def found_here(monkeypatch: pytest.MonkeyPatch) -> None:
         Finding("Installation", "engine", OK, "Roda"),
         Finding("Transports", "shm", OK, "shared memory"),
         Finding("Transports", "mpi", OK, "MPI"),
+        Finding("Transports", "ucx", ABSENT, "this installation was built without it"),
         Finding("Frameworks", "jax", ABSENT, "is not installed", "pip install jax"),
     ]
     tested = [Finding("Self-test", name, state, "") for name, state in (("job", OK), ("shm", WARNING), ("mpi", BROKEN))]
@@ -118,7 +119,7 @@ def test_the_environment_asks_too(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert page.main([]) == 1
     assert "Not usable: mpi." in capsys.readouterr().out
     assert page.main(["smh"]) == 2
-    assert "no smh here; there are: engine, job, shm, tcp" in capsys.readouterr().err
+    assert "no smh here; there are: engine, job, shm, mpi, ucx, torch" in capsys.readouterr().err
     assert software.asked_by({"HOROVOD_CPU_OPERATIONS": "SHM+tcp", "HOROVOD_CONTROLLER": "gloo"}) == ["shm", "tcp"]
 
 

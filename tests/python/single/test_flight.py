@@ -115,14 +115,6 @@ def test_ranks_of_other_hosts_are_known_from_what_the_engine_noted() -> None:
     assert together.startswith("Rank 2 (process 1002 on far) diverged first")
 
 
-def test_numbers_mean_what_they_mean_to_the_engine() -> None:
-    header = (Path(__file__).parents[3] / "plugins/abi/roda/abi/types.h").read_text()
-    collectives = re.findall(r'X\([A-Z_]+, \w+, (\d+), "\w+", "(\w+)"', header)
-    dtypes = re.findall(r'X\(\w+, (\d+), "(\w+)", \d', header)
-    assert [(str(number), name) for number, name in enumerate(flight.COLLECTIVES)] == collectives
-    assert [(str(number), name) for number, name in enumerate(flight.DTYPES)] == dtypes
-
-
 def test_what_is_no_record_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "roda-flight.node.1.1.json").write_text("[]")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:

@@ -65,25 +65,25 @@ TEST(ScheduleFile, EveryAlgorithmSurvivesBeingWritten) {
 }
 
 TEST(ScheduleFile, MalformedIsRefusedWithItsPlace) {
-  EXPECT_EQ(wrong_schedules("{\"name\": ").rfind("is no JSON: parse error at line 1, column 10", 0), 0u);
-  EXPECT_EQ(wrong_schedules("[]"), "the schedule file: is no object");
-  EXPECT_EQ(wrong_schedules("{}"), "the schedule file: has no \"name\"");
+  EXPECT_EQ(wrong_schedules("{\"name\": ").rfind("it is no JSON: parse error at line 1, column 10", 0), 0u);
+  EXPECT_EQ(wrong_schedules("[]"), "the document must be an object, not []");
+  EXPECT_EQ(wrong_schedules("{}"), "/name is missing");
   EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allsum", "size": 1, "ranks": []})"),
-            "the schedule file: there is no collective \"allsum\"");
+            "/collective must be the name of a collective, not \"allsum\"");
   EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 1e9, "ranks": []})"),
-            "the schedule file: \"size\" must be a whole number from 1 to 512");
+            "/size must be an integer from 1 to 512, not 1000000000.0");
   EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 2, "ranks": []})"),
-            "the schedule file: \"ranks\" has 0 entries for a size of 2");
+            "/ranks must be as many entries as the size says, 2, not []");
   EXPECT_EQ(wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 1, "speed": 3, "ranks": []})"),
-            "the schedule file: there is no \"speed\" here");
+            "/speed means nothing here");
   EXPECT_EQ(wrong_schedules(two_ranks(exchange(1), R"({"do": "snd"})")),
-            "rank 1, lane 0, step 0: there is no step \"snd\"");
+            "/ranks/1/lanes/0/0/do must be the name of a step, not \"snd\"");
   EXPECT_EQ(wrong_schedules(two_ranks(exchange(1), R"({"do": "send", "src": "output[0]"})")),
-            "rank 1, lane 0, step 0: has no \"peer\"");
+            "/ranks/1/lanes/0/0/peer is missing");
   EXPECT_EQ(wrong_schedules(two_ranks(exchange(1), R"~({"do": "send", "peer": 0, "src": "output[0..0)"})~")),
-            "rank 1, lane 0, step 0: \"output[0..0)\" is no range like output[2] or scratch[0..4)");
+            "/ranks/1/lanes/0/0/src must be a range like output[2] or scratch[0..4), not \"output[0..0)\"");
   EXPECT_EQ(wrong_schedules(two_ranks(exchange(1), R"({"do": "send", "peer": 0, "scr": "output[0]"})")),
-            "rank 1, lane 0, step 0: there is no \"scr\" here");
+            "/ranks/1/lanes/0/0/scr means nothing here");
 }
 
 // Sizes are bounded before memory is taken for them.
@@ -91,15 +91,15 @@ TEST(ScheduleFile, TooMuchIsRefused) {
   std::string ranks = R"({"scratch": 4096, "lanes": []})";
   for (int rank = 1; rank < 512; ++rank) ranks += R"(, {"scratch": 4096, "lanes": []})";
   const std::string head = R"({"name": "x", "collective": "allreduce", "size": 512, "chunks": )";
-  EXPECT_EQ(wrong_schedules(head + "4096, \"ranks\": [" + ranks + "]}"),
-            "the schedule file: more than a million chunks in all");
+  EXPECT_EQ(wrong_schedules(head + "4096, \"ranks\": [" + ranks + "]}").rfind("/ranks must be of at most a million", 0),
+            0u);
   EXPECT_EQ(wrong_schedules(head + "5000, \"ranks\": [" + ranks + "]}"),
-            "the schedule file: \"chunks\" must be a whole number from 1 to 4096");
+            "/chunks must be an integer from 1 to 4096, not 5000");
   std::string lanes = "[]";
   for (int lane = 0; lane < 16; ++lane) lanes += ", []";
   EXPECT_EQ(
       wrong_schedules(R"({"name": "x", "collective": "allreduce", "size": 1, "ranks": [{"lanes": [)" + lanes + "]}]}"),
-      "rank 0, lane 16: a rank has at most 16 lanes");
+      "/ranks/0/lanes must be at most 16 lanes, not [[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[]]");
 }
 
 TEST(ScheduleFile, OutOfRangeIsRefused) {
@@ -171,10 +171,10 @@ TEST(ClusterFile, WrongOnesAreRefusedWithTheirPlace) {
     return read_cluster(R"({"name": "x", "levels": [)" + levels + "]}", &cluster).value_or("right");
   };
   EXPECT_EQ(wrong(R"({"name": "host", "GBps": 10})"), "right");
-  EXPECT_EQ(wrong(R"({"name": "host"})"), "level 0: has no \"GBps\"");
-  EXPECT_EQ(wrong(R"({"name": "host", "GBps": "fast"})"), "level 0: \"GBps\" must be a number");
-  EXPECT_EQ(wrong(R"({"name": "host", "GBps": -1})"), "level host: bandwidths must be positive");
-  EXPECT_EQ(wrong(R"({"name": "host", "GBps": 1, "bandwith": 2})"), "level 0: there is no \"bandwith\" here");
+  EXPECT_EQ(wrong(R"({"name": "host"})"), "/levels/0/GBps is missing");
+  EXPECT_EQ(wrong(R"({"name": "host", "GBps": "fast"})"), "/levels/0/GBps must be a number, 0 or more, not \"fast\"");
+  EXPECT_EQ(wrong(R"({"name": "host", "GBps": 0})"), "level host: bandwidths must be positive");
+  EXPECT_EQ(wrong(R"({"name": "host", "GBps": 1, "bandwith": 2})"), "/levels/0/bandwith means nothing here");
   EXPECT_EQ(wrong(R"({"name": "a", "GBps": 1}, {"name": "b", "GBps": 1})"), "level a: members must be at least 1");
   EXPECT_EQ(wrong(""), "a cluster has at least one level");
 }

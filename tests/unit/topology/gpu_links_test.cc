@@ -13,7 +13,7 @@ std::string library(const char* name) {
   return path != nullptr ? path : "";
 }
 std::string nvml() { return library("RODA_TEST_NVML_STAND_IN"); }
-std::string cuda() { return library("RODA_TEST_CUDA_STAND_IN"); }
+std::string cuda() { return library("RODA_TEST_CUDA_LIBRARY"); }
 
 // Four on the bus; the driver shows three of them.
 Machine on_the_bus() {
@@ -53,7 +53,7 @@ TEST(GpuLinks, CudaStandsInForAMissingNvml) {
   Machine machine = on_the_bus();
   find_gpu_links("libno-such-nvml.so", cuda(), &machine);
   ASSERT_EQ(machine.gpus.size(), 2u);
-  EXPECT_EQ(machine.gpus[1].model, "CUDA stand-in 1");
+  EXPECT_EQ(machine.gpus[1].model, "CUDA double");
   EXPECT_EQ(machine.gpus[1].pci.bridges, (std::vector<std::string>{"pci0000:43"}));
   EXPECT_EQ(machine.gpus[1].compute_capability, "8.6");
   EXPECT_EQ(machine.gpus[1].peers, (std::vector<int>{0}));
@@ -64,7 +64,7 @@ TEST(GpuLinks, WithoutEitherTheGpusStayAsTheKernelListsThem) {
   Machine machine = on_the_bus();
   find_gpu_links("libno-such-nvml.so", nvml(), &machine);  // a library, but not CUDA's
   EXPECT_EQ(machine.gpus, on_the_bus().gpus);
-  EXPECT_NE(machine.absent.at("gpus/links").find("is no driver library of CUDA"), std::string::npos);
+  EXPECT_NE(machine.absent.at("gpus/links").find("has no cuInit"), std::string::npos);
   EXPECT_FALSE(machine.absent.contains("gpus"));
 }
 
@@ -73,7 +73,8 @@ TEST(GpuLinks, ADriverThatRefusesIsNamed) {
   Machine machine = on_the_bus();
   find_gpu_links(nvml(), "libno-such-cuda.so", &machine);
   ::unsetenv("RODA_TEST_NVML");
-  EXPECT_EQ(machine.absent.at("gpus/links").find("nvmlInit_v2: Driver Not Loaded; CUDA's driver can't be opened"), 0u);
+  EXPECT_EQ(machine.absent.at("gpus/links").find("nvmlInit_v2: Driver Not Loaded; no CUDA driver: libno-such-cuda.so"),
+            0u);
   EXPECT_EQ(machine.gpus, on_the_bus().gpus);
   find_gpu_links(cuda(), "libno-such-cuda.so", &machine);
   EXPECT_NE(machine.absent.at("gpus/links").find("lacks functions of NVML"), std::string::npos);

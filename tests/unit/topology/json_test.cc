@@ -52,7 +52,7 @@ TEST(TopologyJson, UnknownFieldsAreIgnored) {
 }
 
 TEST(TopologyJson, WhatIsWrongIsRefusedByItsPath) {
-  EXPECT_EQ(refusal("{"), "it is no JSON");
+  EXPECT_EQ(refusal("{").rfind("it is no JSON: parse error at line 1, column 2", 0), 0u);
   EXPECT_EQ(refusal("[]"), "the document must be an object, not []");
   EXPECT_EQ(refusal("{}"), "/roda_topology is missing");
   EXPECT_EQ(refusal(R"({"roda_topology": 2})"), "/roda_topology must be an integer from 1 to 1, not 2");

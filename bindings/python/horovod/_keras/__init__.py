@@ -8,7 +8,7 @@ from __future__ import annotations
 import copyreg
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -258,20 +258,6 @@ def register_local_layers(keras: ModuleType, optimizer: Any, local_layers: Any) 
             optimizer.register_local_var(variable)
 
 
-def load_model(keras: ModuleType, filepath: Any, custom_optimizers: Any, custom_objects: Any, wrap: Any) -> Any:
-    """Load a model; its optimizer is replaced by what `wrap` makes of it."""
-    custom = {cls.__name__: cls for cls in custom_optimizers or ()}
-    model = keras.models.load_model(filepath, custom_objects={**custom, **(custom_objects or {})})
-    loaded = getattr(model, "optimizer", None)
-    if loaded is not None:
-        model.optimizer = wrap(loaded)
-        if is_keras_2(keras):
-            build(model.optimizer, model.trainable_variables)
-            for ours, theirs in zip(variables_of(model.optimizer), variables_of(loaded)):
-                ours.assign(theirs)
-    return model
-
-
 # --- plain values ---
 
 
@@ -299,10 +285,45 @@ tf.errors.InvalidArgumentError
 
 
 class Values:
-    """The collectives on plain values that do not differ between ``horovod.keras`` and ``horovod.tensorflow.keras``."""
+    """What does not differ between ``horovod.keras`` and ``horovod.tensorflow.keras``: collectives on plain values."""
 
-    def __init__(self, keras: ModuleType) -> None:
+    def __init__(self, keras: ModuleType, distribute: Callable[..., Any]) -> None:
         self._keras = keras
+        self._distribute = distribute
+
+    def load_model(
+        self,
+        filepath: Any,
+        custom_optimizers: Any = None,
+        custom_objects: Any = None,
+        compression: Any = None,
+        legacy_opts: bool = False,
+    ) -> Any:
+        """Load a model whose optimizer is a ``DistributedOptimizer`` afterwards, with the state that was saved.
+
+        Parameters
+        ----------
+        filepath : str
+            What ``model.save`` wrote.
+        custom_optimizers : list of classes, optional
+            Optimizers that are not Keras' own.
+        custom_objects : dict, optional
+            As ``keras.models.load_model`` takes it.
+        compression : Compressor, optional
+            Of the optimizer.
+        legacy_opts : bool
+            For Horovod's programs: whatever was saved is loaded.
+        """
+        custom = {cls.__name__: cls for cls in custom_optimizers or ()}
+        model = self._keras.models.load_model(filepath, custom_objects={**custom, **(custom_objects or {})})
+        loaded = getattr(model, "optimizer", None)
+        if loaded is not None:
+            model.optimizer = self._distribute(loaded, **({"compression": compression} if compression else {}))
+            if is_keras_2(self._keras):
+                build(model.optimizer, model.trainable_variables)
+                for ours, theirs in zip(variables_of(model.optimizer), variables_of(loaded)):
+                    ours.assign(theirs)
+        return model
 
     def broadcast_global_variables(self, root_rank: int) -> None:
         """Give all ranks the root's global variables: in a session of Keras 2; RuntimeError without sessions."""

@@ -133,9 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(error.code or 0)
     findings = examine()
     basics = ["engine"] if options.no_self_test else ["engine", "job"]
-    plugins = (each.name for each in findings if each.section == "Transports")
-    known = dict.fromkeys(("engine", "job", *software.TRANSPORTS, *plugins, *software.FRAMEWORKS))
-    unknown = [name for name in options.names if name not in known]
+    plugins = [each.name for each in findings if each.section == "Transports"]
+    known = dict.fromkeys(("engine", "job", *plugins, *software.FRAMEWORKS))
+    unknown = [name for name in options.names if name not in known and plugins]  # without an engine none are known
     if unknown:
         print(f"{parser.prog}: no {', '.join(unknown)} here; there are: {', '.join(known)}", file=sys.stderr)
         return 2

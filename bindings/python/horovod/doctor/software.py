@@ -36,7 +36,6 @@ _FRAMEWORKS = (
     ("pyspark", "pyspark", "horovod.spark"),
     ("ray", "ray", "horovod.ray"),
 )
-TRANSPORTS = ("shm", "tcp", "gloo", "mpi", "ucx", "verbs", "nccl")
 FRAMEWORKS = tuple(module for module, *_ in _FRAMEWORKS)
 # What a library's file is called, of those whose version matters to a job.
 _LIBRARIES = (

@@ -18,10 +18,11 @@ from horovod.keras import callbacks as callbacks, elastic as elastic
 
 Compression = _keras.framework_of(keras).hvd.Compression
 
-_values = _keras.Values(keras)
+_values = _keras.Values(keras, lambda *args, **more: DistributedOptimizer(*args, **more))
 allgather = _values.allgather
 broadcast = _values.broadcast
 broadcast_global_variables = _values.broadcast_global_variables
+load_model = _values.load_model
 reducescatter = _values.reducescatter
 
 
@@ -134,31 +135,3 @@ def allreduce(
     if op is None:
         average, op = None, Average if average else Sum
     return _keras.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op, compression)
-
-
-def load_model(
-    filepath: Any,
-    custom_optimizers: Any = None,
-    custom_objects: Any = None,
-    compression: Any = Compression.none,
-    legacy_opts: bool = False,
-) -> Any:
-    """Load a model whose optimizer is a :func:`DistributedOptimizer` afterwards, with the state that was saved.
-
-    Parameters
-    ----------
-    filepath : str
-        What ``model.save`` wrote.
-    custom_optimizers : list of classes, optional
-        Optimizers that are not Keras' own.
-    custom_objects : dict, optional
-        As ``keras.models.load_model`` takes it.
-    compression : Compressor
-        Of the optimizer.
-    legacy_opts : bool
-        For Horovod's programs: whatever was saved is loaded.
-    """
-    return _keras.load_model(
-        keras, filepath, custom_optimizers, custom_objects,
-        lambda optimizer: DistributedOptimizer(optimizer, compression=compression),
-    )  # fmt: skip

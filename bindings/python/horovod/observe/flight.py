@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 
 from horovod.common.model import (
@@ -29,15 +30,6 @@ from horovod.common.model import (
     read_text,
     text,
     whole,
-)  # fmt: skip
-
-# Numbers never change; see roda/abi/types.h.
-COLLECTIVES = (
-    "allreduce", "allgather", "broadcast", "join", "adasum", "alltoall", "barrier", "reducescatter", "reduce",
-)  # fmt: skip
-DTYPES = (
-    "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "float32", "float64", "bool", "bfloat16",
-    "float8_e4m3fn", "float8_e5m2",
 )  # fmt: skip
 
 _SEGMENT = re.compile(r"/(memfd:roda-control|dev/shm/roda-control-\w+) \(deleted\)")
@@ -134,7 +126,14 @@ def _text(data: bytes) -> str:
     return data.split(b"\0", 1)[0].decode(errors="replace")
 
 
-def _name_in(table: tuple[str, ...], number: int) -> str:
+@cache
+def _names() -> tuple[list[str], list[str]]:
+    from horovod import _roda  # here, so that the build can ask the tools for their help without it
+
+    return _roda.collective_names(), _roda.dtype_names()
+
+
+def _name_in(table: list[str], number: int) -> str:
     return table[number] if number < len(table) else "?"
 
 
@@ -156,7 +155,7 @@ def _operation(data: bytes) -> Operation | None:
         return None
     end = name[:length].decode(errors="replace")
     operation = Operation(
-        number, f"…{end}" if cut else end, _name_in(COLLECTIVES, collective), _name_in(DTYPES, dtype), group, size,
+        number, f"…{end}" if cut else end, *map(_name_in, _names(), (collective, dtype)), group, size,
         *times, code, missing, count,
     )  # fmt: skip
     try:

@@ -19,10 +19,11 @@ from horovod.common.process_sets import (
 from horovod.tensorflow.compression import Compression as Compression
 from horovod.tensorflow.keras import callbacks as callbacks, elastic as elastic
 
-_values = _keras.Values(keras)
+_values = _keras.Values(keras, lambda *args, **more: DistributedOptimizer(*args, **more))
 allgather = _values.allgather
 broadcast = _values.broadcast
 broadcast_global_variables = _values.broadcast_global_variables
+load_model = _values.load_model
 reducescatter = _values.reducescatter
 
 
@@ -103,31 +104,3 @@ def allreduce(
         A tensor in TensorFlow's eager mode, else NumPy's, with the shape and dtype of `value`.
     """
     return _keras.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op, compression)
-
-
-def load_model(
-    filepath: Any,
-    custom_optimizers: Any = None,
-    custom_objects: Any = None,
-    compression: Any = Compression.none,
-    legacy_opts: bool = False,
-) -> Any:
-    """Load a model whose optimizer is a :func:`DistributedOptimizer` afterwards, with the state that was saved.
-
-    Parameters
-    ----------
-    filepath : str
-        What ``model.save`` wrote.
-    custom_optimizers : list of classes, optional
-        Optimizers that are not Keras' own.
-    custom_objects : dict, optional
-        As ``keras.models.load_model`` takes it.
-    compression : Compressor
-        Of the optimizer.
-    legacy_opts : bool
-        For Horovod's programs: whatever was saved is loaded.
-    """
-    return _keras.load_model(
-        keras, filepath, custom_optimizers, custom_objects,
-        lambda optimizer: DistributedOptimizer(optimizer, compression=compression),
-    )  # fmt: skip
