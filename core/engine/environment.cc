@@ -58,10 +58,10 @@ Environment::Environment() : host_(write_log, roda_cpu_device()), loader_(*host_
 Refusals Environment::refusals(int ranks) {
   Refusals refused;
   for (const plugins::PluginRecord* record : loader_.records()) {
-    if (ranks == 1 || record->transport == nullptr || record->transport->suits == nullptr) continue;
+    if (record->transport == nullptr || record->transport->suits == nullptr) continue;
     roda_error error = make_error();
     const Status status = Status::from(record->transport->suits(host(), ranks, &error), error);
-    if (!status.ok()) refused[record->name] = status.message();
+    if (!status.ok()) refused[record->name] = status;
   }
   return refused;
 }

@@ -125,17 +125,18 @@ Status in_words_of(int rank, const Status& status) {
   return {status.code(), roda::format("Rank {}: {}", rank, status.message()), status.rank() < 0 ? rank : status.rank()};
 }
 
-// "shm<tab>the reason" for each, a line each; no name begins as a failure's text does.
+// "shm<tab>its code<tab>the reason" for each, a line each; no name begins as a failure's text does.
 std::string text_of(const Refusals& refused) {
   std::string text;
-  for (const auto& [name, reason] : refused) text += name + '\t' + reason + '\n';
+  for (const auto& [name, why] : refused) text += roda::format("{}\t{}\t{}\n", name, why.code(), why.message());
   return text;
 }
 
 void add_refusals(const std::string& text, const std::string& whose, Refusals* refused) {
   std::istringstream lines(text);
-  for (std::string name, reason; std::getline(lines, name, '\t') && std::getline(lines, reason);) {
-    refused->try_emplace(name, whose + reason);
+  int code = 0;
+  for (std::string name, reason; std::getline(lines, name, '\t') >> code && std::getline(lines.ignore(), reason);) {
+    refused->try_emplace(name, code, whose + reason);
   }
 }
 
@@ -184,7 +185,7 @@ Status find_address(const std::vector<RankReport>& reports, Parts* parts) {
 Status check_transports(const Parts& parts, const Refusals& refused) {
   if (parts.topology.size() == 1 || !parts.planner->carriers().for_host().empty()) return {};
   std::string reasons;
-  for (const auto& [name, reason] : refused) reasons += (reasons.empty() ? ": " : "; ") + name + ": " + reason;
+  for (const auto& [name, why] : refused) reasons += (reasons.empty() ? ": " : "; ") + name + ": " + why.message();
   for (const plugins::PluginRecord* record : Environment::get().loader().records()) {
     if (record->usable || record->is_put_off || record->reason.empty()) continue;
     reasons += (reasons.empty() ? ": " : "; ") + record->name + ": " + record->reason;
@@ -225,14 +226,16 @@ Status agree(const topology::View& view, const std::vector<RankReport>& reports,
              const std::vector<std::vector<std::int32_t>>& sets, Deadline deadline, Parts* parts) {
   Store& store = *parts->store;
   Topology* const topology = &parts->topology;
-  Refusals refused = Environment::get().refusals(static_cast<int>(topology->host_of(parts->rank).ranks.size()));
   if (mine.ok()) mine = make_flight_folder(parts->knobs.flight_folder);
-  if (mine.ok()) mine = plan_without(refused, parts);
+  if (mine.ok()) mine = plan_without({}, parts);
+  // Of what is opened by now, because somebody named it.
+  Refusals refused = Environment::get().refusals(static_cast<int>(topology->host_of(parts->rank).ranks.size()));
   RODA_RETURN_IF_ERROR(vote(*parts, "/settings", mine, &refused, deadline));
   if (!refused.empty()) RODA_RETURN_IF_ERROR(plan_without(refused, parts));  // what one rank can't use none does
-  for (const auto& [name, reason] : refused) {
-    if (parts->rank == 0 && parts->knobs.cpu_operations.empty()) {
-      RODA_LOG(warning, "the job goes on without the transport {}: {}", name, reason);
+  for (const auto& [name, why] : refused) {
+    const bool is_loss = why.code() != RODA_ERR_PRECONDITION && parts->knobs.cpu_operations.empty();
+    if (parts->rank == 0 && is_loss) {
+      RODA_LOG(warning, "the job goes on without the transport {}: {}", name, why.message());
     }
   }
   RODA_RETURN_IF_ERROR(

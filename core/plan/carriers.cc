@@ -134,7 +134,8 @@ std::string Offer::why_unusable(const std::string& name) const {
   }
   if (transport(*record) != nullptr) return "";
   if (!record->usable) return "which can't be used here: " + record->reason;
-  if (const auto why = refused.find(name); why != refused.end()) return "which can't be used here: " + why->second;
+  if (const auto why = refused.find(name); why != refused.end())
+    return "which can't be used here: " + why->second.message();
   return "which is a plugin of kind '" + record->kind + "' and carries no data";
 }
 

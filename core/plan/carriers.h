@@ -68,8 +68,8 @@ PlanQuery in_host_memory(const PlanQuery& query);
 // its memory), then the rest by name. `named` empty: all usable ones but those of a single process; else only those.
 Carriers::Transports in_order_of_preference(Carriers::Transports usable, const std::vector<std::string>& named);
 
-// Transports that a job does not use though they are usable, by name, and why not: a rank of it has no room for them.
-using Refusals = std::map<std::string, std::string>;
+// Transports that a job does not use though they are usable, by name, with the answer of their `suits`.
+using Refusals = std::map<std::string, Status>;
 
 // The plugins that plans may be made with.
 struct Offer {

@@ -74,6 +74,30 @@ def test_a_build_on_musl_says_what_it_needs(tmp_path):
     assert line.endswith("is not glibc, which Roda needs (Alpine has musl): build on Debian or the like")
 
 
+@pytest.mark.skipif(not shutil.which("meson") or not shutil.which("ninja"), reason="meson is not installed")
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        (
+            {"HOROVOD_WITH_GLOO": "1", "HOROVOD_WITHOUT_GLOO": "1"},
+            "HOROVOD_WITH_GLOO asks for the transport gloo, which this build lacks (no: left out by "
+            "HOROVOD_WITHOUT_GLOO)",
+        ),
+        (
+            {"HOROVOD_CPU_OPERATIONS": "CCL", "HOROVOD_GPU_OPERATIONS": "ours+loop", "HOROVOD_WITHOUT_GLOO": "1"},
+            "HOROVOD_CPU_OPERATIONS asks for the transport ccl, which this build lacks (Roda has none of that name)",
+        ),
+    ],
+    ids=["left out", "unknown"],
+)
+def test_horovods_build_variables_are_answered(tmp_path, variables, reason):
+    command = ["meson", "setup", tmp_path / "build", arrows.ROOT, "-Dtransports=loop,gloo", "-Dpython=disabled"]
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stdout.splitlines() if "ERROR" in line]
+    assert line.endswith(reason)
+
+
 def test_progress_of_a_build_is_shown_as_far_as_it_is(setup):
     """What sleeps writes the log: nothing at first, then lines of the compiler's among others."""
     done = setup("""

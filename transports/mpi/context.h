@@ -26,11 +26,12 @@ class Context : public sdk::GroupList<Group> {  // of formed ones
     remains->push_back(std::move(queue_));
   }
 
-  // Throws sdk::Failure with the reason when MPI can't be used here. Starts nothing.
-  static void probe(const roda_host*) {
-    Runtime::get().library();
+  // Throws sdk::Failure with the reason when this machine has no MPI. Starts nothing.
+  static void probe(const roda_host*) { Runtime::get().library(); }
+  // The same of a job that no MPI connects.
+  static void suits(const roda_host*, int) {
     const std::string reason = why_no_common_world(find_launch(kFlavour, std::getenv), std::getenv);
-    if (!reason.empty()) throw sdk::Failure(RODA_ERR_UNAVAILABLE, reason);
+    if (!reason.empty()) throw sdk::Failure(RODA_ERR_PRECONDITION, reason);
   }
 
   const roda_host* host() const { return host_; }

@@ -208,7 +208,8 @@ class Runtime {
     const Turn turn(*this, patience_);
     const bool nobody_inside = turn && blocked_.load() == 0;
     is_over_.store(true);
-    if (!nobody_inside) return;
+    // MPI_Finalize waits for all ranks, and MPI's launcher blames the rank that it sees to end first with an error.
+    if (!nobody_inside || status != 0) return;
     const Watchdog watchdog(patience_, status, "some rank has not come to it or is dead");
     library_.Finalize();
   }

@@ -25,8 +25,10 @@ inline constexpr std::uint64_t kCapabilities = RODA_CAP_P2P | RODA_CAP_SIGNAL | 
 // refused. Throws sdk::Failure.
 class Context : public sdk::GroupList<Group>, public EventSet {
  public:
-  // With room to spare: more is mapped until the first group forms.
-  static void suits(const roda_host* /*host*/, int ranks) { check_room(ranks, room_for_group() / 2); }
+  // With room to spare: more is mapped until the first group forms. A rank alone on its host shares nothing.
+  static void suits(const roda_host* /*host*/, int ranks) {
+    if (ranks > 1) check_room(ranks, room_for_group() / 2);
+  }
   explicit Context(const roda_host* host) : host_(host), settings_(sdk::read_settings(kSettings, host)) {
     settings_.ring_bytes = std::bit_floor(settings_.ring_bytes);
     std::string reason = "it is turned off";

@@ -218,6 +218,39 @@ def test_programs_can_tell_that_it_is_distributed(options: dict[str, Any]) -> No
     assert copied.param_groups[0]["lr"] == 0.1
 
 
+@pytest.mark.parametrize("source", ["Horovod's class", "an optimizer's class", "a reduction of their own", "Adasum's"])
+def test_programs_make_classes_of_its_methods(source: str) -> None:
+    """As Horovod's own function does: ``type(name, (the wrapped class,), dict(the methods))``."""
+    op = hvd.Adasum if source == "Adasum's" and hvd.size() > 1 else hvd.Average
+    if op == hvd.Adasum and hvd.size() & (hvd.size() - 1):
+        pytest.skip("Adasum takes a power of two")
+    models = [make_model(), make_model()]
+    inner, ours = (optimizer_for(model, "sgd") for model in models)
+    ours = hvd.DistributedOptimizer(ours, models[1].named_parameters(), op=op)
+    copied = {"an optimizer's class": type(ours), "Adasum's": _DistributedAdasumOptimizer}
+    members = dict(copied.get(source, _DistributedOptimizer).__dict__)
+    reduced = []
+
+    def reduce_themselves(self: Any, parameter: torch.Tensor) -> tuple[int, Any]:
+        reduced.append(parameter)
+        tensor, context = self._compression.compress(parameter.grad)
+        return hvd.allreduce_async_(tensor, name=self._parameter_names[parameter], op=self.op), context
+
+    if source == "a reduction of their own":
+        members["_allreduce_grad_async"] = reduce_themselves
+    made = type("SGD", (torch.optim.SGD,), members)(
+        inner.param_groups, models[0].named_parameters(), hvd.Compression.none
+    )
+    for step in range(3):
+        for model, optimizer in zip(models, (made, ours)):
+            x, y = data(step, hvd.size())
+            optimizer.zero_grad()
+            functional.mse_loss(model(own(x)), own(y)).backward()
+            optimizer.step()
+    assert parameters_equal(*models)
+    assert bool(reduced) == (source == "a reduction of their own" and hvd.size() > 1)
+
+
 def test_it_is_an_optimizer_of_the_same_class() -> None:
     model = make_model()
     inner = torch.optim.SGD(model.parameters(), lr=0.1)

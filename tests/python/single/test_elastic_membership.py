@@ -389,7 +389,7 @@ def test_who_waits_for_one_that_has_finished_is_ended_with_a_word() -> None:
     job.end("a[0]", 0)
     job.leave("a[1]")
     told = [say.text for say in job.of(Say)]
-    assert told == ["Worker a[1] has not finished, and can't go on without those that have."]
+    assert told == ["Worker a[0], rank 0 ended with status 0 while another was still training, and the job with it."]
     assert (job.it.is_over, job.it.error) == (True, None)
 
 

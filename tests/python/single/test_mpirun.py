@@ -249,6 +249,14 @@ def test_naming_mpi_where_another_launcher_started_the_ranks(horovodrun: Launch)
     assert "this rank was not started by an MPI launcher" in done.stderr
 
 
+def test_ranks_of_another_launcher_know_that_mpi_is_there(horovodrun: Launch) -> None:
+    """As in Horovod: built is one thing, enabled another. Nobody named it, so nobody is warned."""
+    code = "import horovod.torch as hvd; hvd.init(); print(hvd.mpi_built(), hvd.mpi_enabled())"
+    done = horovodrun("-np", "2", sys.executable, "-c", code)
+    assert done.stdout.count("True False") == 2, done.stderr
+    assert "mpi" not in done.stderr
+
+
 def test_one_process_needs_no_launcher() -> None:
     done = subprocess.run(
         [sys.executable, "-c", HELLO],

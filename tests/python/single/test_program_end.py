@@ -161,6 +161,43 @@ def test_the_others_are_told_why_a_rank_ends(
         assert "[2]<stdout>:hook of the program" in done.stdout
 
 
+EARLY = """
+import os, subprocess, sys
+from horovod.common import life_cycle as hvd, objects
+kind, is_at_fault = sys.argv[1], os.environ["HOROVOD_RANK"] == "1"
+if is_at_fault and kind == "raise":
+    raise ValueError("bad label 17")
+if is_at_fault and kind == "exit":
+    sys.exit(7)
+if is_at_fault and kind == "child":
+    subprocess.run([sys.executable, "-c", "from horovod.common import life_cycle; 1 / 0"])
+    os._exit(3)
+hvd.init()
+objects.allgather_object(0)
+if is_at_fault:
+    sys.exit(256)
+objects.allgather_object(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "words"),
+    [
+        ("raise", 1, "1\nHost: localhost\nCause: ValueError: bad label 17 (program.py:6)\nTraceback"),
+        ("exit", 7, "7\nHost: localhost\nCause: ended with status 7 (program.py:8)\n"),
+        ("child", 3, "3\nHost: localhost\n\n"),  # a rank's child says nothing of the rank
+        ("status of 0", 1, "0\nHost: localhost\nCause: ended with status 256 (program.py:15)\n1 other rank ended for"),
+    ],
+)
+def test_a_rank_is_blamed_that_fails_before_it_starts_or_with_a_status_of_0(
+    horovodrun: Launch, program: Path, kind: str, status: int, words: str
+) -> None:
+    program.write_text(EARLY)
+    done = horovodrun("-np", "2", sys.executable, "program.py", kind, cwd=program.parent)
+    assert done.returncode == status
+    assert f"\nProcess name: 1\nExit code: {words}" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("size", [2, 8])
 def test_the_rank_at_fault_is_named_among_any_number(horovodrun: Launch, program: Path, size: int) -> None:
     done = horovodrun("-np", str(size), sys.executable, "program.py", "raise", str(program.parent), cwd=program.parent)

@@ -34,6 +34,8 @@ from horovod.common.process_sets import (
 )
 from horovod.runner.elastic.worker import notification_manager
 
+program_end.watch()
+
 _NEEDS_COMMUNICATOR = "Process sets made from MPI communicators need an MPI communicator as comm."
 
 

@@ -23,7 +23,9 @@ from typing import Any
 from horovod import _roda
 from horovod.common.model import printable
 
-_REPORT_VARIABLE = "_RODA_REPORT_FD"  # a pipe to our launcher, for lines of JSON: see horovod.runner.blame
+# A pipe to our launcher, for lines of JSON (horovod.runner.blame): its number and inode. A rank's children inherit the
+# variable alone, and may have another file of that number.
+_REPORT_VARIABLE = "_RODA_REPORT_FD"
 _CULPRIT_SECONDS = 10.0  # for the process of the rank at fault to end, late on a busy machine
 _SECONDS_TO_BE_SEEN = 3.0  # for a launcher to see that end first, late on a busy machine; it then ends this process
 _BEGINNING, _END = 200, 100  # of a longer text: a DataLoader's ends with the error that its worker met
@@ -33,6 +35,7 @@ _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe tak
 finishers: list[Callable[[], None]] = []
 
 _owner = 0  # the process that has the hooks
+_leaver = 0  # the process whose engine is shut down at its exit
 _rank = -1  # of the latest engine
 _ended_by: BaseException | None = None  # what this program ends by, as far as a hook has seen it
 
@@ -40,22 +43,35 @@ _OUTERMOST = ("<module>", "_run_module_as_main")  # of a program that runs: of a
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # of Python 3.11
 
 
+def watch() -> None:
+    """Set the hooks that tell our launcher of an error, before there is an engine, in a process that it started."""
+    if _report_pipe() is not None:
+        _set_hooks()
+
+
 def install() -> None:
     """Set the hooks, once a process; to be called after each start of the engine."""
-    global _owner, _rank
+    global _leaver, _rank
     _rank = _roda.rank()
-    if _owner == os.getpid():
+    if _leaver == os.getpid():
         return
-    _owner = os.getpid()
+    _leaver = os.getpid()
     atexit.register(_shut_down_at_exit)
-    _chain_excepthooks()
+    _set_hooks()
+    _chain_hook_of_threads()
+    _watch_ipython()
+    _watch_multiprocessing()
+
+
+def _set_hooks() -> None:
+    global _owner
+    _owner = os.getpid()
+    _chain_excepthook()
     if isinstance(sys.exit, types.BuiltinFunctionType):
         sys.exit = _exit
         quitter = type(getattr(builtins, "exit", None))
         if quitter.__module__ == "_sitebuiltins":  # exit() and quit()
             quitter.__call__ = lambda _self, status=None: sys.exit(status)  # type: ignore[method-assign]
-    _watch_ipython()
-    _watch_multiprocessing()
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
@@ -174,23 +190,32 @@ def _own_words(error: BaseException) -> dict[str, str]:
 
 
 def _report(what: dict[str, Any]) -> bool:
-    fd = os.environ.get(_REPORT_VARIABLE, "")
-    if not fd.isdigit():
-        return False
-    with contextlib.suppress(OSError):
-        return os.write(int(fd), json.dumps(what).encode() + b"\n") > 0
+    pipe = _report_pipe()
+    if pipe is not None:
+        with contextlib.suppress(OSError):
+            return os.write(pipe, json.dumps(what).encode() + b"\n") > 0
     return False
+
+
+def _report_pipe() -> int | None:
+    fd, _, inode = os.environ.get(_REPORT_VARIABLE, "").partition(":")
+    if fd.isdigit():
+        with contextlib.suppress(OSError):
+            return int(fd) if os.fstat(int(fd)).st_ino == int(inode) else None
+    return None
 
 
 # --- hooks ------------------------------------------------------------------------------------------------------------
 
 
-def _chain_excepthooks() -> None:
-    before, before_in_threads = sys.excepthook, threading.excepthook
+def _chain_excepthook() -> None:
+    before = sys.excepthook
+    if hasattr(before, "tells_launcher"):
+        return
 
     def hook(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
         global _ended_by
-        if _goes_on():
+        if error is _ended_by or _goes_on():
             return before(kind, error, trace)
         is_told, _ended_by = False, error
         with contextlib.suppress(Exception):
@@ -199,16 +224,22 @@ def _chain_excepthooks() -> None:
             before(kind, error, trace)
         return None
 
-    def hook_in_threads(args: Any) -> None:
+    hook.tells_launcher = True  # type: ignore[attr-defined]
+    sys.excepthook = hook
+
+
+def _chain_hook_of_threads() -> None:
+    before = threading.excepthook
+
+    def hook(args: Any) -> None:
         # The others wait for a thread that takes part in collectives as they do for the main one.
         is_orderly = isinstance(args.exc_value, SystemExit) and args.exc_value.code in (None, 0)
         if args.exc_value is not None and not is_orderly and _roda.thread_has_submitted():
             with contextlib.suppress(Exception):
                 end_by(args.exc_value, f"can't go on: its thread {args.thread.name} ended with ")
-        before_in_threads(args)
+        before(args)
 
-    sys.excepthook = hook
-    threading.excepthook = hook_in_threads
+    threading.excepthook = hook
 
 
 def _goes_on() -> bool:

@@ -136,7 +136,7 @@ class Agent:
             environment["HOROVOD_SECRET_FILE"] = f"/proc/{os.getpid()}/fd/{self.secret}"
             report_read, report_write = os.pipe()
             inherited.append(report_write)
-            environment["_RODA_REPORT_FD"] = str(report_write)
+            environment["_RODA_REPORT_FD"] = f"{report_write}:{os.fstat(report_write).st_ino}"
             if self.job["function"] is not None:
                 result_read, result_write = os.pipe()
                 inherited.append(result_write)

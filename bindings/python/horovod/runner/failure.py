@@ -46,7 +46,7 @@ class JobFailedError(RuntimeError):
     rank : int or str
         The first one that did, for an error of its own; a worker of an elastic job as ``host[slot]``.
     exit_code : int
-        Its status, 128 + n for one that signal n ended.
+        Its status, 128 + n for one that signal n ended; 1 where that was 0 and the rank reported an error.
     """
 
     def __init__(self, rank: int | str, status: int, cause: Cause | None = None) -> None:
@@ -57,4 +57,4 @@ class JobFailedError(RuntimeError):
             + (cause.text() if cause is not None else "")
         )
         self.rank = rank
-        self.exit_code = exit_code(status)
+        self.exit_code = exit_code(status) or 1

@@ -372,7 +372,7 @@ class Job:
         if not self._stopping:
             self._stopping = True
             self._stop_at = time.monotonic() + _LAST_WORDS_SECONDS
-        if rank == self._blame.culprit() and self._stop_at is not None:
+        if self._blame.culprit() in self._ended and self._stop_at is not None:
             self._tell_failure()
 
     def _tell_failure(self) -> None:
@@ -386,9 +386,13 @@ class Job:
         self._say(f"Terminating remaining workers after failure of Process {rank}.")
 
     def _first_failure(self) -> tuple[int, int]:
-        """Return the rank at fault and its status; where that has not failed itself, the first of those that have."""
+        """Return the rank at fault and its status; where that has not failed itself, the first of those that have.
+
+        The status is 0 of a rank that reported an error all the same: Python makes that of ``sys.exit(256)``.
+        """
         culprit = self._blame.culprit()
-        return next((failure for failure in self._failures if failure[0] == culprit), self._failures[0])
+        unseen = (culprit, 0) if culprit in self._ended and self._blame.has_told(culprit) else self._failures[0]
+        return next((failure for failure in self._failures if failure[0] == culprit), unseen)
 
     def _failure(self, rank: int, status: int, host: str) -> JobFailedError:
         """Return the error of the job whose rank is at fault; what the rank's function raised is its cause."""

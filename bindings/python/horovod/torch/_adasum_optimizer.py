@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -11,22 +11,31 @@ import torch
 from horovod.common.basics import Adasum
 from horovod.common.operations import expect
 from horovod.common.process_sets import global_process_set
-from horovod.torch._copies import copy_optimizer
+from horovod.torch._copies import copy_optimizer, distribute, wrapped
 from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
 from horovod.torch._hooks import on_gradient
-from horovod.torch._names import TensorNames
+from horovod.torch._names import TensorNames, checked_names
 from horovod.torch.compression import Compressor
 from horovod.torch.mpi_ops import allreduce_async_
 
 
-class DistributedAdasumMixin:
+class DistributedAdasumMixin(torch.optim.Optimizer):
     """Comes before the wrapped optimizer's class in the method resolution order.
 
     When a gradient is complete, the wrapped optimizer steps for that parameter alone; the difference that the step made
     is combined over the ranks and added to the value from before.
     """
 
-    param_groups: list[dict[str, Any]]
+    def __init__(
+        self,
+        params: Any,
+        named_parameters: Iterable[tuple[str, torch.Tensor]] | None,
+        compression: type[Compressor],
+        backward_passes_per_step: int = 1,
+    ) -> None:
+        """Make an instance of a class that a program made of these methods; arguments as Horovod's."""
+        wrapped(self).__init__(params)
+        distribute(self, checked_names(self, named_parameters), compression, backward_passes_per_step)
 
     def _start_distributing(self, name_of: dict[torch.Tensor, str], compression: type[Compressor], passes: int) -> None:
         if passes <= 0:
@@ -68,7 +77,7 @@ class DistributedAdasumMixin:
         for group in self.param_groups:
             group["params"] = [p for p in group["params"] if p is parameter]
         try:
-            super().step()  # type: ignore[misc]
+            wrapped(self).step()
         finally:
             for group, params in zip(self.param_groups, members):
                 group["params"] = params
@@ -104,8 +113,10 @@ class DistributedAdasumMixin:
                 parameter.copy_(before + update)
         return loss
 
+    step.hooked = True  # type: ignore[attr-defined]  # torch runs step hooks around the wrapped class's step
+
     def _step_locally(self, closure: Callable[[], Any] | None = None) -> Any:
-        return super().step(closure) if closure is not None else super().step()  # type: ignore[misc]
+        return wrapped(self).step(closure) if closure is not None else wrapped(self).step()
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Clear the gradients; not while updates are being combined."""
@@ -114,4 +125,4 @@ class DistributedAdasumMixin:
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(). This is "
                 "prohibited as it can cause a race condition."
             )
-        super().zero_grad(*args, **kwargs)  # type: ignore[misc]
+        wrapped(self).zero_grad(*args, **kwargs)

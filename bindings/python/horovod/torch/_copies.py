@@ -1,9 +1,26 @@
-"""Copies of distributed optimizers, as ``copy.deepcopy`` makes them."""
+"""Distributed optimizers are started, and copied: by ``copy.deepcopy``, and by programs that copy their methods."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
+
+
+def distribute(optimizer: Any, *arguments: Any) -> None:
+    """Start reducing an optimizer's gradients, and note which of its attributes that takes."""
+    inherited = set(vars(optimizer))
+    optimizer._start_distributing(*arguments)
+    optimizer._own_attributes = set(vars(optimizer)) - inherited | {"_own_attributes"}
+
+
+def wrapped(optimizer: Any) -> Any:
+    """Return what ``super()`` is in a distributed optimizer's method.
+
+    Programs copy these methods into a class that they make of the wrapped one, as Horovod itself does.
+    """
+    mro = type(optimizer).__mro__
+    last = max(place for place, cls in enumerate(mro) if "_start_distributing" in vars(cls))
+    return super(mro[last], optimizer)
 
 
 def copy_optimizer(optimizer: Any, memo: dict[int, Any]) -> Any:

@@ -13,13 +13,13 @@ import torch
 from horovod.common.basics import Average
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.operations import expect
-from horovod.common.process_sets import ProcessSet
+from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch import _ops
 from horovod.torch._buckets import Bucket, make_buckets
-from horovod.torch._copies import copy_optimizer
+from horovod.torch._copies import copy_optimizer, distribute, wrapped
 from horovod.torch._groups import assign_groups
 from horovod.torch._hooks import on_gradient, zero_gradient
-from horovod.torch._names import TensorNames
+from horovod.torch._names import TensorNames, checked_names
 from horovod.torch._tensors import start
 from horovod.torch._unused import ask_for_unused
 from horovod.torch.compression import Compressor
@@ -35,13 +35,37 @@ TOO_MANY_PASSES = (
 )
 
 
-class DistributedMixin:
+class DistributedMixin(torch.optim.Optimizer):
     """Comes before the wrapped optimizer's class in the method resolution order.
 
-    Attributes have Horovod's names where it has such: other code reads them.
+    Attributes have Horovod's names where it has such: other code reads them, and copies the methods.
     """
 
-    param_groups: list[dict[str, Any]]
+    def __init__(
+        self,
+        params: Any,
+        named_parameters: Iterable[tuple[str, torch.Tensor]] | None,
+        compression: type[Compressor],
+        backward_passes_per_step: int = 1,
+        op: int = Average,
+        gradient_predivide_factor: float = 1.0,
+        groups: int | Sequence[Sequence[torch.Tensor]] | None = None,
+        sparse_as_dense: bool = False,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        """Make an instance of a class that a program made of these methods; arguments as Horovod's."""
+        wrapped(self).__init__(params)
+        distribute(
+            self,
+            checked_names(self, named_parameters),
+            compression,
+            backward_passes_per_step,
+            op,
+            gradient_predivide_factor,
+            groups,
+            sparse_as_dense,
+            process_set,
+        )
 
     def _start_distributing(
         self,
@@ -53,8 +77,8 @@ class DistributedMixin:
         groups: int | Sequence[Sequence[torch.Tensor]] | None,
         sparse_as_dense: bool,
         process_set: ProcessSet,
-        in_buckets: bool,
-        unused_as_none: bool,
+        in_buckets: bool = False,
+        unused_as_none: bool = False,
     ) -> None:
         if passes <= 0:
             raise ValueError("backward_passes_per_step must be > 0")
@@ -121,7 +145,7 @@ class DistributedMixin:
             return
         members = self._group_of.get(parameter)
         if members is None:
-            self._allreduce_grad_async(parameter)
+            self._reduce_one(parameter)
         elif all(self._allreduce_delay[member] == 0 for member in members):
             self._reduce_group(members)
 
@@ -141,25 +165,35 @@ class DistributedMixin:
         for member in bucket.members:
             del self._bucket_of[member], self._group_of[member]
             if member is not parameter and self._allreduce_delay[member] == 0:
-                self._allreduce_grad_async(member)
+                self._reduce_one(member)
         return None
 
-    def _allreduce_grad_async(self, parameter: torch.Tensor) -> None:
+    def _reduce_one(self, parameter: torch.Tensor) -> None:
+        gradient = parameter.grad
+        handle, context = self._allreduce_grad_async(parameter)
+        if callable(handle):
+            self._handles[parameter] = lambda: setattr(parameter, "grad", handle())
+        else:
+            self._handles[parameter] = lambda: self._put_back(parameter, gradient, expect(handle), context)
+
+    def _allreduce_grad_async(self, parameter: torch.Tensor) -> tuple[Any, Any]:
+        """Start a reduction; return its handle, or what gives a sparse gradient, and the compression's context.
+
+        Programs replace it by a reduction of their own.
+        """
         name, gradient = self._tensor_names.of(parameter), parameter.grad
         if gradient.is_sparse and not self.sparse_as_dense:
-            wait = sparse_allreduce_async(gradient, name, self.op, self.process_set)
-            self._handles[parameter] = lambda: setattr(parameter, "grad", wait())
-            return
-        sent, finish = self._compressed(parameter)
-        handle = self._started(sent, name)
-        self._handles[parameter] = lambda: finish(expect(handle))
+            return sparse_allreduce_async(gradient, name, self.op, self.process_set), None
+        sent, context = self._compressed(gradient)
+        return self._started(sent, name), context
 
     def _reduce_group(self, members: Sequence[torch.Tensor]) -> None:
         if members[0] in self._bucket_of:
             return self._reduce_bucket(self._bucket_of[members[0]])
         if any(member.grad.is_sparse for member in members) and not self.sparse_as_dense:
             raise ValueError("Groups cannot contain parameters with sparse gradients; set sparse_as_dense=True.")
-        pairs = [self._compressed(member) for member in members]
+        gradients = [member.grad for member in members]
+        pairs = [self._compressed(gradient) for gradient in gradients]
         handle = grouped_allreduce_async_(
             [sent for sent, _ in pairs],
             name=self._tensor_names.of(members[0]),
@@ -170,8 +204,8 @@ class DistributedMixin:
         )
 
         def finish() -> None:
-            for (_, finish_one), reduced in zip(pairs, expect(handle)):
-                finish_one(reduced)
+            for member, gradient, reduced, (_, context) in zip(members, gradients, expect(handle), pairs):
+                self._put_back(member, gradient, reduced, context)
 
         self._handles.update(dict.fromkeys(members, finish))
         return None
@@ -184,22 +218,17 @@ class DistributedMixin:
         factors = (self._prescale, self._postscale)
         return start(*_ops.prepare_allreduce(tensor, True, name, self.op, *factors, self.process_set))
 
-    def _compressed(self, parameter: torch.Tensor) -> tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
-        """Return what to send for the gradient, and what puts the reduced tensor back into it."""
-        gradient = parameter.grad
-        was_sparse = gradient.is_sparse
-        dense = (gradient.to_dense() if was_sparse else gradient).contiguous()
-        sent, context = self._compression.compress(dense)
+    def _compressed(self, gradient: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        return self._compression.compress((gradient.to_dense() if gradient.is_sparse else gradient).contiguous())
 
-        def finish(reduced: torch.Tensor) -> None:
-            result = self._compression.decompress(reduced, context)
-            if was_sparse:
-                parameter.grad = result.to_sparse()
-            elif result is not gradient and result.data_ptr() != gradient.data_ptr():
-                with torch.no_grad():
-                    gradient.copy_(result)
-
-        return sent, finish
+    def _put_back(self, parameter: torch.Tensor, gradient: torch.Tensor, reduced: torch.Tensor, context: Any) -> None:
+        """Put what was reduced into the gradient that it was made of."""
+        result = self._compression.decompress(reduced, context)
+        if gradient.is_sparse:
+            parameter.grad = result.to_sparse()
+        elif result is not gradient and result.data_ptr() != gradient.data_ptr():
+            with torch.no_grad():
+                gradient.copy_(result)
 
     # --- the optimizer's interface ---
 
@@ -217,7 +246,7 @@ class DistributedMixin:
             self._wait_for_all()
         self._synchronized = False
         self._reset_delays()
-        super().load_state_dict(*args, **kwargs)  # type: ignore[misc]
+        wrapped(self).load_state_dict(*args, **kwargs)
 
     def _adopt_new_parameters(self) -> None:
         """Take in parameters that were added to a group, or unfrozen, since the last step."""
@@ -265,7 +294,7 @@ class DistributedMixin:
             if parameter in self._group_of:
                 self._reduce_group(members)
             else:
-                self._allreduce_grad_async(parameter)
+                self._reduce_one(parameter)
 
     def _wait_for_all(self) -> None:
         # Every reduction is waited for, whatever becomes of the others: none may touch a gradient afterwards. The last
@@ -305,10 +334,12 @@ class DistributedMixin:
         self._synchronized = False
         return self._step_locally(closure)
 
+    step.hooked = True  # type: ignore[attr-defined]  # torch runs step hooks around the wrapped class's step
+
     def _step_locally(self, closure: Callable[[], Any] | None = None) -> Any:
         if closure is None:
-            return super().step()  # type: ignore[misc]
-        return super().step(lambda: self._evaluate(closure))  # type: ignore[misc]
+            return wrapped(self).step()
+        return wrapped(self).step(lambda: self._evaluate(closure))
 
     def _evaluate(self, closure: Callable[[], Any]) -> Any:
         """Call the closure; what its backward passes computed is reduced before the optimizer looks at it."""
@@ -328,4 +359,4 @@ class DistributedMixin:
                 "model.requires_grad_(False)."
             )
         self._synchronized = False
-        super().zero_grad(*args, **kwargs)  # type: ignore[misc]
+        wrapped(self).zero_grad(*args, **kwargs)

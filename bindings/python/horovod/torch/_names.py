@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import weakref
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -19,6 +19,40 @@ from horovod.torch import _ops
 from horovod.torch._tensors import start
 
 _TOTAL = 1 << 33  # a value and what it lacks to this: the largest of each add up to it only where all values are equal
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
+    for i, group in enumerate(optimizer.param_groups):
+        for j, parameter in enumerate(group["params"]):
+            yield f"allreduce.noname.{i}.{j}", parameter
+
+
+def checked_names(
+    optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.Tensor]] | None
+) -> dict[torch.Tensor, str]:
+    """Return each parameter's name: as given, else by its place in the groups. ValueError for names that can't be."""
+    if named_parameters is None:
+        return {parameter: name for name, parameter in _parameters(optimizer)}
+    named: list[Any] = list(named_parameters)
+    if any(not isinstance(pair, tuple) for pair in named):
+        raise ValueError(
+            "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
+            "model.named_parameters()."
+        )
+    names = [name for name, _ in named]
+    duplicates = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if duplicates:
+        raise ValueError(
+            f"Parameter names in named_parameters must be unique. Found duplicates: {', '.join(duplicates)}"
+        )
+    name_of = {parameter: name for name, parameter in named}
+    missing = sum(parameter not in name_of for _, parameter in _parameters(optimizer))
+    if missing:
+        raise ValueError(
+            "named_parameters was specified, but one or more model parameters were not named. Python object ids: "
+            + ", ".join(str(id(p)) for _, p in _parameters(optimizer) if p not in name_of)
+        )
+    return name_of
 
 
 class TensorNames:

@@ -31,15 +31,13 @@ SOME_HAVE_STATE = (
 )
 
 
-class ShardedMixin:
+class ShardedMixin(torch.optim.Optimizer):
     """Comes before the wrapped optimizer's class in the method resolution order.
 
     The groups hold the parts; what they are parts of is in ``_shards``, in the same order. A part is a view: stepping
     on it changes this rank's elements of the parameter itself.
     """
 
-    param_groups: list[dict[str, Any]]
-    state: dict[torch.Tensor, dict[str, Any]]
     # A GradScaler then calls step() on every rank, whatever it found: all ranks can refuse it together.
     _step_supports_amp_scaling = True
 
@@ -217,9 +215,11 @@ class ShardedMixin:
         if not self._synchronized:
             self.synchronize()
         self._synchronized = False
-        super().step()  # type: ignore[misc]
+        super().step()
         self._gather()
         return loss
+
+    step.hooked = True  # type: ignore[attr-defined]  # torch runs step hooks around the wrapped class's step
 
     @torch.no_grad()
     def _gather(self) -> None:
@@ -258,7 +258,7 @@ class ShardedMixin:
 
         :meth:`load_state_dict` takes it on any number of ranks, and so does the unsharded optimizer.
         """
-        result = self.state_dict()  # type: ignore[attr-defined]
+        result = self.state_dict()
         state = dict(result["state"])
         for index, shard in enumerate(self._shards):
             entries = dict(state.get(index, {}))
@@ -281,7 +281,7 @@ class ShardedMixin:
         for index, entries in state_dict["state"].items():
             shard = self._shards[index]
             state[index] = {key: shard.cut(key, value) for key, value in entries.items()}
-        super().load_state_dict({**state_dict, "state": state})  # type: ignore[misc]
+        super().load_state_dict({**state_dict, "state": state})
         self._handles.clear()
         self._allreduce_delay = dict.fromkeys(self._allreduce_delay, self.backward_passes_per_step)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
 from horovod.common.basics import Adasum, Average, Max, Min, Product, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch._adasum_optimizer import DistributedAdasumMixin
+from horovod.torch._copies import distribute
 from horovod.torch._distributed_optimizer import DistributedMixin
+from horovod.torch._names import checked_names
 from horovod.torch._sharded_optimizer import ShardedMixin
 from horovod.torch.compression import Compression, Compressor, compressor_of
 from horovod.torch.mpi_ops import rocm_built, size
@@ -22,7 +24,7 @@ _DistributedAdasumOptimizer = DistributedAdasumMixin
 
 if TYPE_CHECKING:
 
-    class Distributed(ShardedMixin, torch.optim.Optimizer):
+    class Distributed(ShardedMixin):
         """What the result looks like; its class is made of the optimizer's own when the program runs.
 
         `clip_grad_norm_` and `full_state_dict` are there with ``sharded=True``.
@@ -85,7 +87,7 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"DistributedOptimizer() wraps a torch.optim.Optimizer, and got {type(optimizer).__name__}.")
-    if isinstance(optimizer, (DistributedMixin, DistributedAdasumMixin, ShardedMixin)):
+    if hasattr(optimizer, "_start_distributing"):
         raise ValueError("The optimizer is distributed already: give DistributedOptimizer() the one that it wraps.")
     if op not in (Average, Sum, Adasum, Min, Max, Product):
         raise TypeError(f"op is one of hvd.Average, Sum, Adasum, Min, Max and Product, not {op!r}")
@@ -106,21 +108,22 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     if gradient_as_bucket_view:
         gradient_as_bucket_view = _can_use_buckets(sharded, op, compression, groups)
     mixin = ShardedMixin if sharded else DistributedAdasumMixin if use_delta else DistributedMixin
-    mixin.step.hooked = True  # torch runs step hooks around the wrapped class's step, and would around this as well
-    # Of this module: programs look for "horovod" in the type to know that an optimizer is distributed.
-    cls = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), {"__module__": __name__})
+    # Of this module: programs look for "horovod" in the type to know that an optimizer is distributed. The methods are
+    # in the class itself as well: programs copy them from there.
+    members = {**vars(mixin), "__module__": __name__}
+    cls = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), members)
     result = cls.__new__(cls)
     # The instance is taken over rather than built anew: whatever the class's constructor wants stays as it was given.
     # Functions set on the instance (a scheduler wraps `step`) belong to the old one.
     result.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k not in ("step", "zero_grad")})
-    names = _checked_names(optimizer, named_parameters)
-    inherited = set(vars(result))
+    names = checked_names(optimizer, named_parameters)
     if use_delta:
         if process_set.process_set_id != 0:
             raise NotImplementedError("Adasum does not support non-global process sets yet.")
-        result._start_distributing(names, compression, backward_passes_per_step)
+        distribute(result, names, compression, backward_passes_per_step)
     elif sharded:
-        result._start_distributing(
+        distribute(
+            result,
             names,
             compression,
             backward_passes_per_step,
@@ -131,7 +134,8 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
             unused_as_none,
         )
     else:
-        result._start_distributing(
+        distribute(
+            result,
             names,
             compression,
             backward_passes_per_step,
@@ -143,7 +147,6 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
             gradient_as_bucket_view,
             unused_as_none,
         )
-    result._own_attributes = set(vars(result)) - inherited | {"_own_attributes"}
     return result
 
 
@@ -161,36 +164,3 @@ def _can_use_buckets(
     if reason is not None:
         warnings.warn(f"gradient_as_bucket_view=True has no effect: {reason}.", stacklevel=3)
     return reason is None
-
-
-def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
-    for i, group in enumerate(optimizer.param_groups):
-        for j, parameter in enumerate(group["params"]):
-            yield f"allreduce.noname.{i}.{j}", parameter
-
-
-def _checked_names(
-    optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.Tensor]] | None
-) -> dict[torch.Tensor, str]:
-    if named_parameters is None:
-        return {parameter: name for name, parameter in _parameters(optimizer)}
-    named: list[Any] = list(named_parameters)
-    if any(not isinstance(pair, tuple) for pair in named):
-        raise ValueError(
-            "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
-            "model.named_parameters()."
-        )
-    names = [name for name, _ in named]
-    duplicates = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if duplicates:
-        raise ValueError(
-            f"Parameter names in named_parameters must be unique. Found duplicates: {', '.join(duplicates)}"
-        )
-    name_of = {parameter: name for name, parameter in named}
-    missing = sum(parameter not in name_of for _, parameter in _parameters(optimizer))
-    if missing:
-        raise ValueError(
-            "named_parameters was specified, but one or more model parameters were not named. Python object ids: "
-            + ", ".join(str(id(p)) for _, p in _parameters(optimizer) if p not in name_of)
-        )
-    return name_of

@@ -215,8 +215,10 @@ typedef struct roda_transport {
   uint32_t (*store_cost)(roda_group* group, int32_t peer);
 
   /* OPTIONAL, and the youngest. Whether groups of a job can form here that has `ranks` ranks on this host, this one
-   * among them: RODA_OK, or RODA_ERR_UNAVAILABLE with the reason in words (a limit of this process, mostly). Where one
-   * rank's answer is no, no rank of the job uses the transport. Cheap; asked before any context is made. */
+   * among them: RODA_OK, or the reason in words with RODA_ERR_UNAVAILABLE (a limit of this process, mostly: the user is
+   * warned) or RODA_ERR_PRECONDITION (such a job is none of the transport's: the user hears of it who named the
+   * transport). Where one rank's answer is no, no rank of the job uses the transport. Cheap; asked before any context
+   * is made. */
   int32_t (*suits)(const roda_host* host, int32_t ranks, roda_error* error);
 } roda_transport;
 

@@ -67,7 +67,8 @@ class Membership:
         self._next_number = 0
         self._resets = 0
         self._failures: list[tuple[str, int]] = []
-        self._is_finishing = False  # a worker has ended well
+        self._finisher: str | None = None  # the first worker that ended well
+        self._unfinished: set[Worker] = set()  # those that were training then, and came to wait for it
         self._late_failure: WorkersFailedError | None = None  # the first after that
         self._noticed: tuple[int, list[int]] = (HostUpdateResult.no_update, [])  # told to this generation, and who goes
         self._sync = True  # a worker asked for it since the last generation, or has no state
@@ -158,7 +159,7 @@ class Membership:
         self._asked.pop(number, None)
         if worker.stage != Stage.REMOVED:
             if status == 0 and (worker in self.members or self.generation == 0):
-                self._is_finishing = True
+                self._finisher = self._finisher or self._described(worker)
             else:
                 self._failed(worker, status, now, how)
         self._look(now)
@@ -234,15 +235,17 @@ class Membership:
         if status != 0:
             self._failures.append((worker.name, status))
         self._cooldown(worker.host, worker.slot).fail(now)
-        if self._is_finishing and self._late_failure is None:
+        if self._finisher is not None and self._late_failure is None:
             self._late_failure = WorkersFailedError(worker.name, status)
-        was_member = worker in self.members
-        rank = f", rank {self.members.index(worker)}" if was_member else ""
+        was_member, described = worker in self.members, self._described(worker)
         ended = how or (f"was ended by {signal_name(-status)}" if status < 0 else f"ended with status {status}")
-        self._do(Say(f"Worker {worker.name}{rank} {ended.rstrip('.')}."))
+        self._do(Say(f"Worker {described} {ended.rstrip('.')}."))
         if was_member:
             self._deaths += 1
-            self._retire(f"worker {worker.name}{rank} of it {ended}")
+            self._retire(f"worker {described} of it {ended}")
+
+    def _described(self, worker: Worker) -> str:
+        return worker.name + (f", rank {self.members.index(worker)}" if worker in self.members else "")
 
     def _free_slots(self, now: float) -> list[tuple[str, int]]:
         taken = {(worker.host, worker.slot) for worker in self.workers.values()}
@@ -275,7 +278,7 @@ class Membership:
         check_workers(self.workers, {*self._suspects, *self._asked}, self._next_number)
         check_generation(self.generation, self.members, self.workers)
         self._end_late(now)
-        if self._is_finishing:
+        if self._finisher is not None:
             return self._finish(now)
         if self.generation > 0 and self._failures and not any(w in self.members for w in self.workers.values()):
             return self.stop(WorkersFailedError(*self._failures[-1]))
@@ -319,9 +322,14 @@ class Membership:
         for worker in self.workers.values():
             if worker.stage == Stage.WAITING or (worker.stage == Stage.STARTING and self.generation > 0):
                 if worker in self.members:
-                    self._do(Say(f"Worker {worker.name} has not finished, and can't go on without those that have."))
+                    self._unfinished.add(worker)
                 self._dismiss(worker, now)
         if not self.workers:
+            if self._unfinished:
+                count = len(self._unfinished)
+                others = "another was" if count == 1 else f"{count} others were"
+                text = f"Worker {self._finisher} ended with status 0 while {others} still training, and the job with it."
+                self._do(Say(text))
             self.stop(self._late_failure)
 
     def _end_early_surplus(self, surplus: Sequence[Worker], now: float) -> None:
