@@ -48,10 +48,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with a line that names what is wrong."""
-        self.exit(
-            2,
-            f"{paints(sys.stderr)(f'{self.prog}:', '1;31')} {message}{self._nearest(message)} (`{self.prog} --help` prints the options)\n",
-        )
+        name = paints(sys.stderr)(f"{self.prog}:", "1;31")
+        self.exit(2, f"{name} {message}{self._nearest(message)} (`{self.prog} --help` prints the options)\n")
 
     def _nearest(self, message: str) -> str:
         unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)

@@ -325,8 +325,8 @@ def test_a_list_of_interfaces_under_the_name_of_one_is_deprecated(capsys: pytest
 @pytest.mark.parametrize("elastic", [[], ["--min-np", "1"]])
 def test_the_log_level_is_the_launchers_too(monkeypatch: pytest.MonkeyPatch, elastic: list[str]) -> None:
     levels: list[int] = []
-    for launch in ("run_controller", "launch_gloo_elastic"):
-        monkeypatch.setattr(f"horovod.runner.launch.{launch}", lambda *_: levels.append(logging.getLogger().level))
+    for name in ("run_controller", "launch_gloo_elastic"):
+        monkeypatch.setattr(f"horovod.runner.launch.{name}", lambda *_: levels.append(logging.getLogger().level))
     before = logging.getLogger().level
     try:
         run_commandline(["-np", "1", *elastic, "--log-level", "TRACE", "train"])
