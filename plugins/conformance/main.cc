@@ -1,10 +1,10 @@
 // roda-conformance: runs the conformance kit against one transport, or measures it.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
 #include <optional>
 #include <string>
 
+#include "plugins/base/command_line.h"
 #include "plugins/conformance/measure.h"
 #include "plugins/conformance/runner.h"
 #include "plugins/devices/cpu/cpu_device.h"
@@ -43,16 +43,24 @@ void add_measuring(CLI::App& app, Measuring* options) {
                                              {"messages", What::kMessages},
                                              {"collectives", What::kCollectives}};
   const std::map<std::string, Wait> waits = {{"spin", Wait::kSpin}, {"yield", Wait::kYield}, {"sleep", Wait::kSleep}};
-  app.add_option("--measure", options->what, "measures instead: the transport alone, without engine or algorithm")
-      ->transform(CLI::CheckedTransformer(tests));
+  const auto what = [options, tests](const std::string& name) { options->what = tests.at(name); };
+  roda::choose(app.add_option_function<std::string>(
+                   "--measure", what, "instead of cases: figures of the transport alone, without engine or algorithm"),
+               {"latency", "bandwidth", "messages", "collectives"});
   app.add_option("--bytes", options->sizes, "sizes to measure, as in 8,64K,1M")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("--rounds", options->rounds, "of 8 bytes; fewer for long messages")->check(CLI::PositiveNumber);
-  app.add_option("--repeats", options->repeats, "of each measurement")->check(CLI::PositiveNumber);
-  app.add_option("--window", options->window, "messages in flight, for bandwidth")->check(CLI::PositiveNumber);
-  app.add_option("--wait", options->wait, "while measuring (default: spin)")->transform(CLI::CheckedTransformer(waits));
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZES");
+  const auto add_count = [&app](const char* name, auto* count, const char* text) {
+    app.add_option(name, *count, text)->type_name("N")->capture_default_str()->check(roda::number_in(1, 1e9));
+  };
+  add_count("--rounds", &options->rounds, "messages of 8 bytes in a measurement; fewer of long ones");
+  add_count("--repeats", &options->repeats, "how often each measurement is made");
+  add_count("--window", &options->window, "messages in flight, for bandwidth");
+  const auto wait = [options, waits](const std::string& name) { options->wait = waits.at(name); };
+  roda::choose(app.add_option_function<std::string>("--wait", wait, "how ranks wait while they measure (spin)"),
+               {"spin", "yield", "sleep"});
 }
 
 // What the program is to end with, where it is: help was printed, or what is wrong.
@@ -64,27 +72,31 @@ std::optional<int> parse(int argc, char** argv, Options* options) {
                  "name, looked for in HOROVOD_PLUGIN_PATH and beside the program, or path")
       ->type_name("NAME_OR_PATH");
   app.add_option("-n,--ranks", options->ranks, "ranks to start")
+      ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(1, World::kMaxRanks));
+      ->check(roda::number_in(1, World::kMaxRanks));
   app.add_flag("--launched", options->launched,
                "every process is a rank, started on one host by a launcher that the plugin's bootstrap knows");
-  app.add_option("-m,--memory", options->memory,
-                 "where the data lie; cuda: on GPUs, through the device plugin of that name, rank N's on GPU N")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"host", "cuda"}));
+  roda::choose(
+      app.add_option("-m,--memory", options->memory,
+                     "where the data lie; cuda: on GPUs, through the device plugin of that name, rank N's on GPU N")
+          ->capture_default_str(),
+      {"host", "cuda"});
   app.add_option("-o,--only", options->only, "cases whose names begin so")->type_name("PREFIX");
   app.add_option("-s,--seconds", roda::conformance::case_seconds(), "how long a case may take")
+      ->type_name("SECONDS")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(roda::number_in(1, 1e6));
   app.add_flag("-v,--verbose", options->verbose, "print what the plugin logs");
   app.add_flag("-l,--list", options->list, "print the cases, and run none");
   add_measuring(app, &options->measuring);
-  try {
-    app.parse(argc, argv);
+  roda::add_examples(&app, {{"roda-conformance -p shm -n 4", "every case, with four ranks"},
+                            {"roda-conformance -p ./build/my_plugin.so -o death", "cases whose names begin with death"},
+                            {"roda-conformance -p tcp --measure latency", "figures of the transport alone"}});
+  const auto ended = roda::parse(&app, argc, argv, [options] {
     if (!options->list && options->plugin.empty()) throw CLI::RequiredError("--plugin");
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  });
+  if (ended) return ended;
   if (options->measuring.what != Measuring::What::kNothing) roda::conformance::case_seconds() = 24 * 3600;
   return std::nullopt;
 }
