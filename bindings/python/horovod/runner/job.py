@@ -18,6 +18,7 @@ from horovod.runner.blame import Blame, Raised
 from horovod.runner.boot import framed
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.connection import Connection as Connection, HostJob as HostJob, read_some, start_agent
+from horovod.runner.debugging import StandardInput
 from horovod.runner.failure import Cause, JobFailedError as JobFailedError, exit_code, signal_name
 from horovod.runner.fold import Fold
 from horovod.runner.frames import FrameError
@@ -87,6 +88,7 @@ class Job:
         self._printer = Printer(self._waker.wake)
         self._lines: dict[str, LineStream] = {}
         self._forwarders: dict[tuple[int, bytes], LineForwarder] = {}
+        self._input: StandardInput | None = None
         self._folds: dict[str, Fold] = {}  # by stream, where equal lines are told once
         self._is_copy_lost = False  # a file of what ranks print can't be written, and that has been told
         self._failures: list[tuple[int, int]] = []  # rank and status, as they were reported
@@ -207,6 +209,9 @@ class Job:
         for connection in self._connections:
             if not self._signals.arrived:
                 self._send_spec(connection)
+        with_input = [each for each in self._connections if any(slot.get("stdin") for slot in each.host.slots)]
+        if with_input and not self._signals.arrived:
+            self._input = StandardInput(self._selector, with_input, self._lines.values())
 
     def _send_spec(self, connection: Connection) -> None:
         host = connection.host
@@ -305,6 +310,8 @@ class Job:
     def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
         if kind in (b"o", b"e"):
             self._forwarder(rank, kind).feed(payload)
+        elif kind == b"i" and self._input is not None:
+            self._input.taken()
         elif kind == b"c":
             self._blame.hear(rank, payload)
         elif kind == b"r":
@@ -328,7 +335,8 @@ class Job:
         forwarder = self._forwarders.get((rank, kind))
         if forwarder is None:
             stream = "stdout" if kind == b"o" else "stderr"
-            lines, fold = self._lines[stream], self._folds.get(stream)
+            lines, has_input = self._lines[stream], self._settings.stdin in ("all", str(rank))
+            fold = None if has_input else self._folds.get(stream)
 
             def write(text: str) -> None:
                 if fold is None:
@@ -344,6 +352,7 @@ class Job:
                 self._copy_for(rank, stream),
                 self._copy_lost,
                 painted(self._own_stream(stream)),
+                not has_input,
             )
             self._forwarders[(rank, kind)] = forwarder
         return forwarder

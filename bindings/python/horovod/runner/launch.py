@@ -21,6 +21,7 @@ from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.hosts import parse_host_files, parse_hosts, parse_hosts_and_slots, too_few_slots
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.common.util.timeout import TimeoutException
+from horovod.runner.debugging import PATIENCE
 from horovod.runner.elastic.discovery import (
     FixedHosts,
     HostDiscovery,
@@ -43,6 +44,8 @@ from horovod.runner.util.cache import Cache
 # Options that nothing reads: in a job that is not elastic, beside another launcher.
 _ELASTIC = ("max_num_proc", "slots_per_host", "elastic_timeout", "reset_limit", "blacklist_cooldown_range")
 _EXTERNAL = ("mpi_args", "binding_args")
+_DEBUGGING = ("stdin", "debug")
+_OWN = ("termination_grace_seconds", "fold", *_DEBUGGING)  # of our own launcher
 _SAY_SECONDS = 1.0  # after a signal, for whoever reads the launcher's last words
 _BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")  # in their jobs mpirun needs no ssh
 _NO_GLOO = (
@@ -218,6 +221,8 @@ def make_settings(args: argparse.Namespace) -> Settings:
         output_filename=args.output_filename,
         prefix_output_with_timestamp=bool(args.prefix_output_with_timestamp),
         fold=bool(args.fold),
+        stdin=args.stdin,
+        debug=args.debug,
         remote_shell=args.rsh_agent or os.environ.get("HOROVOD_RSH_AGENT"),
         start_timeout=_number(args.start_timeout, "HOROVOD_START_TIMEOUT", 30),
         termination_grace=_number(args.termination_grace_seconds, "HOROVOD_TERMINATION_GRACE_SECONDS", 5),
@@ -233,20 +238,25 @@ def _worker_environment(args: argparse.Namespace) -> dict[str, str]:
         env["NCCL_IB_DISABLE"] = "1"
     if args.use_gloo:
         env["HOROVOD_CPU_OPERATIONS"] = "gloo"
+    if args.debug is not None or (args.stdin is not None and sys.stdin.isatty()):
+        env.update(PATIENCE)
     return env
 
 
 def _without_effect(args: argparse.Namespace) -> list[str]:
     """Return a line for every option that was given and that nothing will read."""
-    reasons = {} if is_elastic(args) else dict.fromkeys(_ELASTIC, "it needs --min-np or --host-discovery-script")
+    reasons = dict.fromkeys(_ELASTIC, "it needs --min-np or --host-discovery-script")
+    if is_elastic(args):
+        reasons = dict.fromkeys(_DEBUGGING, "elastic jobs have no such option")
     if is_gloo_used(args.use_gloo, args.use_mpi, args.use_jsrun):
         reasons.update(dict.fromkeys(_EXTERNAL, "only --mpi and --jsrun read it"))
     else:
-        reasons["termination_grace_seconds"] = reasons["fold"] = "mpirun and jsrun have no such option"
+        reasons.update(dict.fromkeys(_OWN, "mpirun and jsrun have no such option"))
     for option in config_parser.OPTIONS:
         if option.only_with is not None and getattr(args, option.only_with) is None:
             reasons[option.dest] = f"it needs {_flag_of(option.only_with)}"
-    return [f"{_flag_of(dest)} has no effect: {why}" for dest, why in reasons.items() if getattr(args, dest)]
+    given = {dest: why for dest, why in reasons.items() if getattr(args, dest) not in (None, False)}
+    return [f"{_flag_of(dest)} has no effect: {why}" for dest, why in given.items()]
 
 
 def _flag_of(dest: str) -> str:

@@ -79,11 +79,25 @@ def make_parser() -> Parser:
     add("--config-file", metavar="FILE", help="YAML file with options; flags win over it")
     grace = "seconds between SIGTERM and SIGKILL when a job is ended [HOROVOD_TERMINATION_GRACE_SECONDS, 5]"
     add("--termination-grace-seconds", type=float, metavar="SECONDS", help=grace)
-    groups = (_add_hosts, add_ssh, _add_output, _add_elastic, _add_tunables, _add_library, _add_logging)
+    groups = (_add_hosts, add_ssh, _add_output, _add_debugging, _add_elastic, _add_tunables, _add_library, _add_logging)
     for add_group in (*groups, _add_controllers):
         add_group(parser)
     add("command", nargs=argparse.REMAINDER, help="what each process executes")
     return parser
+
+
+def _rank_or_all(text: str) -> str:
+    if text != "all" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a rank nor all")
+    return text if text == "all" else str(int(text))
+
+
+def _add_debugging(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("debugging")
+    text = "give the launcher's standard input to a rank, or to all: for breakpoint() and input()"
+    group.add_argument("--stdin", type=_rank_or_all, metavar="RANK", help=text)
+    text = "have a rank wait for a debugger (debugpy), and the others for that rank, without a time-out"
+    group.add_argument("--debug", type=int, metavar="RANK", help=text)
 
 
 def _count(text: str) -> int | None:

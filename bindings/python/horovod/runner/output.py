@@ -81,6 +81,8 @@ class LineForwarder:
         ``copy_lost(path, error)``: told when that happens.
     prefix : callable
         Returns the prefix of an index and a stream.
+    waits_for_ends : bool
+        Keep the begin of a line until its end comes; else somebody may be asked something by it.
     """
 
     def __init__(
@@ -92,10 +94,12 @@ class LineForwarder:
         copy: IO[bytes] | None = None,
         copy_lost: Callable[[str, OSError], None] = lambda _path, _error: None,
         prefix: Callable[[int | str, str], str] = prefix_of,
+        waits_for_ends: bool = True,
     ) -> None:
         self._target = write
         self._stream = stream
         self._prefix_of = prefix
+        self._most = _LONGEST if waits_for_ends else 0
         self._prefix = "" if index is None or stream is None else prefix(index, stream)
         self._with_timestamp = with_timestamp and bool(self._prefix)
         self._copy = copy
@@ -123,7 +127,7 @@ class LineForwarder:
             self._is_within = False
         self._partial.append(text[end:])
         self._kept += len(text) - end
-        if self._kept > _LONGEST:
+        if self._kept > self._most:
             self._pass_on()
 
     def end_line(self) -> None:
@@ -196,6 +200,12 @@ class LineStream:
             text = f"\n{text}"
         self._open = None if text.endswith(("\n", "\r")) else source
         self._write(text)
+
+    def end_line(self) -> None:
+        """Take note that a line has got its end: somebody typed it."""
+        if self._open is not None:
+            self._open.cut()
+            self._open = None
 
 
 def make_output_folder(path: str) -> None:

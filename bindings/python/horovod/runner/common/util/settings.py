@@ -19,6 +19,10 @@ class Settings:
         Interfaces that the user named, in order; empty when none were.
     fold : bool
         Print equal lines of several ranks once.
+    stdin : str or None
+        Rank that gets the launcher's standard input, or ``all``.
+    debug : int or None
+        Rank that waits for a debugger.
     remote_shell : str or None
         Command that stands in for ssh: called as ``<command> <host> <shell command>``.
     start_timeout : float
@@ -44,6 +48,8 @@ class Settings:
     output_filename: str | None = None
     prefix_output_with_timestamp: bool = False
     fold: bool = False
+    stdin: str | None = None
+    debug: int | None = None
     remote_shell: str | None = None
     start_timeout: float = 30.0
     termination_grace: float = 5.0
