@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import horovod
+import horovod.runner
 import psutil
 import pytest
 from conftest import FIELDS, PYTHON, Launch, alive, sh
