@@ -7,15 +7,18 @@ set -euo pipefail
 
 ensure_installed
 mkdir -p build/demo
-rm -f build/demo/timeline.json
-timeline=build/demo/timeline.json
-log=build/demo/train.log
+rm -f build/demo/timeline.*.json
+log=build/demo/train.log page=build/demo/trace.html
 
 say "Training examples/pytorch_digits.py on 4 processes over Gloo"
 export HOROVOD_CPU_OPERATIONS=gloo
-"$VENV/bin/horovodrun" -np 4 "$VENV/bin/python" examples/pytorch_digits.py --timeline "$timeline" "$@" 2>&1 | tee "$log"
+"$VENV/bin/horovodrun" -np 4 "$VENV/bin/python" examples/pytorch_digits.py --timeline 'build/demo/timeline.{rank}.json' "$@" \
+  2>&1 | tee "$log"
+
+say "Where the time of a step went"
+"$VENV/bin/roda-trace" build/demo/timeline.*.json -o "$page"
 
 say "Done"
-printf 'Log:      %s\n' "$log"
-[[ ! -s $timeline ]] || printf 'Timeline: %s (open it in a Chrome trace viewer)\n' "$timeline"
-printf 'Next:     .venv/bin/horovodrun -np 4 .venv/bin/python your_script.py\n'
+printf 'Log:   %s\n' "$log"
+printf 'Page:  %s (open it in a browser)\n' "$page"
+printf 'Next:  .venv/bin/horovodrun -np 4 .venv/bin/python your_script.py\n'

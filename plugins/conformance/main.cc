@@ -1,9 +1,9 @@
 // roda-conformance: runs the conformance kit against one transport.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
 #include <string>
 
+#include "plugins/base/command_line.h"
 #include "plugins/conformance/runner.h"
 #include "plugins/devices/cpu/cpu_device.h"
 #include "plugins/loader/host.h"
@@ -39,27 +39,28 @@ std::optional<int> parse(int argc, char** argv, Options* options) {
                  "name, looked for in HOROVOD_PLUGIN_PATH and beside the program, or path")
       ->type_name("NAME_OR_PATH");
   app.add_option("-n,--ranks", options->ranks, "ranks to start")
+      ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(1, World::kMaxRanks));
+      ->check(roda::number_in(1, World::kMaxRanks));
   app.add_flag("--launched", options->launched,
                "every process is a rank, started on one host by a launcher that the plugin's bootstrap knows");
-  app.add_option("-m,--memory", options->memory,
-                 "where the data lie; cuda: on GPUs, through the device plugin of that name, rank N's on GPU N")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"host", "cuda"}));
+  roda::choose(
+      app.add_option("-m,--memory", options->memory,
+                     "where the data lie; cuda: on GPUs, through the device plugin of that name, rank N's on GPU N")
+          ->capture_default_str(),
+      {"host", "cuda"});
   app.add_option("-o,--only", options->only, "cases whose names begin so")->type_name("PREFIX");
   app.add_option("-s,--seconds", roda::conformance::case_seconds(), "how long a case may take")
+      ->type_name("SECONDS")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(roda::number_in(1, 1e6));
   app.add_flag("-v,--verbose", options->verbose, "print what the plugin logs");
   app.add_flag("-l,--list", options->list, "print the cases, and run none");
-  try {
-    app.parse(argc, argv);
+  roda::add_examples(&app, {{"roda-conformance -p shm -n 4", "every case, with four ranks"},
+                            {"roda-conformance -p ./build/my_plugin.so -o death", "cases whose names begin with death"}});
+  return roda::parse(&app, argc, argv, [options] {
     if (!options->list && options->plugin.empty()) throw CLI::RequiredError("--plugin");
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  return std::nullopt;
+  });
 }
 
 const roda::plugins::PluginRecord* open_plugin(roda::plugins::Loader* loader, const std::string& plugin) {

@@ -45,7 +45,7 @@ ALLOWED = {
     "bindings/jax": ("bindings/c", "plugins/abi"),
     "bindings/mxnet": ("bindings/c", "plugins/abi"),
     "bindings/tensorflow": ("bindings/c", "plugins/abi"),
-    "tools": ("bindings/c", "algorithms", "plugins/abi", "plugins/loader"),
+    "tools": ("bindings/c", "algorithms", "plugins/abi", "plugins/base/command_line.h", "plugins/loader"),
     "examples": ("plugins/abi", "plugins/sdk", "bindings/c"),
     "tests": ("",),
 }

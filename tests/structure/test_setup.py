@@ -98,20 +98,31 @@ def test_horovods_build_variables_are_answered(tmp_path, variables, reason):
     assert line.endswith(reason)
 
 
-def test_progress_of_a_build_is_shown_as_far_as_it_is(setup):
-    """What sleeps writes the log: nothing at first, then lines of the compiler's among others."""
+def test_what_tools_print_goes_into_a_log_and_a_failure_shows_its_end(setup, tmp_path):
+    done = setup("""
+      logged logs/a.log sh -c 'seq 100; echo why >&2'
+      logged logs/b.log sh -c 'seq 100; exit 3' || echo failed
+    """)
+    assert done.stdout == "failed\n"
+    assert (tmp_path / "logs/a.log").read_text().endswith("100\nwhy\n")
+    lines = done.stderr.splitlines()
+    assert lines[0] == "61"
+    assert lines[-2:] == ["error: failed: sh -c seq 100; exit 3", "       the whole output is in logs/b.log"]
+
+
+def test_a_terminal_shows_the_last_line_of_the_log(setup, tmp_path):
+    """What sleeps writes the log: nothing at first, then lines of the compiler's."""
     done = setup("""
       n=0
       sleep() {
         n=$((n + 1))
         case $n in
-          2) printf 'Preparing metadata\\n' >log ;;
-          3) printf '  [1/20] Compiling a\\n  [12/20] Compiling b\\nwarning: [3/4]\\n' >>log ;;
-          5) printf '[20/20] Linking c\\n' >>log ;;
-          6) return 1 ;;
+          1) : >log ;;
+          2) printf '[1/20] Compiling a\\n[12/20] Compiling b\\n' >log ;;
+          3) return 1 ;;
         esac
       }
-      shown_progress log
+      followed log || true
     """)
-    assert done.stdout == "    12/20 compiled\n    20/20 compiled\n"
+    assert done.stdout.replace("\n", "\r") == "\r\033[K    \r\033[K    [12/20] Compiling b", "Python reads \\r as \\n"
     assert done.stderr == ""

@@ -45,4 +45,10 @@ std::string format_size(std::size_t bytes) {
   return std::to_string(bytes) + (unit == 0 ? " B" : std::string{' ', kUnits[unit - 1], 'i', 'B'});
 }
 
+std::string typed_size(std::size_t bytes) {
+  const std::string text = format_size(bytes);
+  const std::size_t space = text.find(' ');
+  return text.substr(0, space) + (text[space + 1] == 'B' ? "" : text.substr(space + 1, 1));
+}
+
 }  // namespace roda::tools

@@ -16,4 +16,7 @@ std::string no_size(const std::string& text);
 // "4 KiB", "64 MiB"; plain bytes where no unit fits exactly.
 std::string format_size(std::size_t bytes);
 
+// The same as one types it: "4", "64M".
+std::string typed_size(std::size_t bytes);
+
 }  // namespace roda::tools

@@ -1,5 +1,4 @@
 // roda-info: what this installation is, what it can use here and why not, and what would run.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "bindings/c/roda.h"
+#include "plugins/base/command_line.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
 #include "tools/info/topology_file.h"
@@ -143,18 +143,17 @@ int run(int argc, char** argv) {
   app.add_option("--np", options.ranks,
                  "with --explain: the number of ranks, of one host without --topology FILE (a rank per core unless\n"
                  "given), else on as many of its hosts as they need (one rank per GPU, or else per core)")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option(
-         "--memory", options.memory,
-         "with --explain: where the tensors are, host or cuda (cuda where the hosts of --topology have GPUs and a\n"
-         "usable transport works on their memory, else host)")
-      ->check(CLI::IsMember({"host", "cuda"}));
+      ->type_name("N")
+      ->check(number_in(1, 1 << 20));
+  choose(app.add_option("--memory", options.memory,
+                        "with --explain: where the tensors are (cuda where the hosts of --topology have GPUs and a "
+                        "usable transport works on their memory, else host)"),
+         {"host", "cuda"});
   app.add_flag("--json", options.json, "print JSON");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  add_examples(&app, {{"roda-info --plugins", "which transports are usable here, and why the others are not"},
+                      {"roda-info --explain allreduce 64M --np 8", "what would run for 64 MiB on eight ranks"},
+                      {"roda-info --doctor", "what works on this machine, and how to mend the rest"}});
+  if (const auto ended = parse(&app, argc, argv, [] {})) return *ended;
   if (options.doctor) {  // the Python package's command roda-info takes this up before it gets here
     std::cerr << "roda-info: --doctor belongs to the Python package: python3 -m horovod.doctor\n";
     return 2;

@@ -38,16 +38,28 @@ die() {
   exit 1
 }
 
-# Runs "$@" with its output in the file $1; shows the end of that file if it fails.
+# Runs "$@" with its output in the file $1, whose last line a terminal shows meanwhile; shows its end if it fails.
 logged() {
-  local log=$1
+  local log=$1 watcher='' is_done=1
   shift
   mkdir -p "$(dirname "$log")"
-  if ! "$@" >"$log" 2>&1 </dev/null; then
-    tail -n 40 "$log" >&2
-    printf 'error: failed: %s\n       the whole output is in %s\n' "$*" "$log" >&2
-    return 1
+  : >"$log"
+  if [[ -t 1 ]]; then
+    followed "$log" &
+    watcher=$!
   fi
+  "$@" >"$log" 2>&1 </dev/null || is_done=0
+  [[ -z $watcher ]] || { kill "$watcher" && wait "$watcher" || printf '\r\033[K'; } 2>/dev/null
+  [[ $is_done -eq 0 ]] || return 0
+  tail -n 40 "$log" >&2
+  printf 'error: failed: %s\n       the whole output is in %s\n' "$*" "$log" >&2
+  return 1
+}
+
+followed() {
+  while sleep 0.5 && kill -0 $$; do
+    printf '\r\033[K    %.75s' "$(tail -n 1 "$1" | tr -d '\r')"
+  done 2>/dev/null
 }
 
 missing_packages() {
@@ -75,10 +87,10 @@ ensure_packages() {
   $line"
     fi
   fi
-  say "Installing system packages: ${missing[*]}"
-  "${as_root[@]}" apt-get -q update </dev/null || die "apt-get update failed"
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}" \
-    </dev/null || die "the packages could not be installed. As root, type:
+  say "Installing ${#missing[@]} system packages (build/logs/packages.log)"
+  logged build/logs/packages.log "${as_root[@]}" sh -c 'apt-get -q update &&
+    DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@"' sh "${missing[@]}" ||
+    die "the packages could not be installed. As root, type:
   $line"
 }
 
@@ -91,10 +103,11 @@ ensure_venv() {
     say "Creating the virtual environment .venv"
     python3 -m venv --clear "$VENV" || die "python3 -m venv failed"
   fi
-  say "Installing PyTorch and the Python packages into .venv"
-  "$VENV/bin/python" -m pip install --no-compile "torch==$TORCH_TESTED" </dev/null ||
-    "$VENV/bin/python" -m pip install --no-compile torch </dev/null || die "PyTorch could not be installed"
-  "$VENV/bin/python" -m pip install --no-compile "$@" </dev/null || die "the Python packages could not be installed"
+  say "Installing PyTorch and the Python packages into .venv (build/logs/venv.log)"
+  local pip=("$VENV/bin/python" -m pip install --no-compile)
+  logged build/logs/venv.log sh -c "${pip[*]@Q} torch==$TORCH_TESTED || ${pip[*]@Q} torch" ||
+    die "PyTorch could not be installed"
+  logged build/logs/venv.log "${pip[@]}" "$@" || die "the Python packages could not be installed"
   printf '%s' "$wanted" >"$stamp"
 }
 
@@ -165,26 +178,13 @@ drop_former_name() { "$VENV/bin/python" -m pip uninstall -qy roda </dev/null 2>/
 ensure_product() {
   local stamp=$VENV/.roda-installed
   product_is_installed && return
-  say "Building Roda and installing it into .venv with $JOBS jobs (a few minutes the first time; log: build/install.log)"
+  say "Building Roda and installing it into .venv with $JOBS jobs: a few minutes the first time (build/install.log)"
   rm -f "$stamp"
-  shown_progress build/install.log & # of the compiler
-  local watcher=$!
   drop_former_name
   PATH=$VENV/bin:$PATH logged build/install.log "$VENV/bin/python" -m pip install --no-build-isolation --no-deps \
     --force-reinstall -v --config-settings=build-dir=build/wheel "--config-settings=compile-args=-j$JOBS" . ||
-    { kill "$watcher" && die "Roda could not be built"; }
-  kill "$watcher" 2>/dev/null || true
+    die "Roda could not be built"
   product_fingerprint >"$stamp"
-}
-
-# Prints how far the build is whose log this is, until it is ended.
-shown_progress() {
-  local now last=''
-  while sleep 5 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
-    now=$(grep -o '^ *\[[0-9]*/[0-9]*\]' "$1" 2>/dev/null | tail -n 1) || true # nothing yet, and callers set -e
-    [[ $now == "$last" ]] || printf '    %s compiled\n' "${now//[\[\] ]/}"
-    last=$now
-  done
 }
 
 # The wheel to install in place of building: what RODA_WHEEL names, or the newest one here that is younger than the sources.
@@ -209,7 +209,8 @@ ensure_wheel() {
   say "Installing $1 into .venv"
   rm -f "$stamp"
   drop_former_name
-  "$VENV/bin/python" -m pip install --no-deps --force-reinstall "$1" </dev/null || die "$1 could not be installed"
+  logged build/install.log "$VENV/bin/python" -m pip install --no-deps --force-reinstall "$1" ||
+    die "$1 could not be installed"
   printf '%s' "$fingerprint" >"$stamp"
 }
 

@@ -1,9 +1,9 @@
 #include "tools/perf/options.h"
 
-#include <CLI/CLI.hpp>
 #include <map>
 
 #include "bindings/c/roda.h"
+#include "plugins/base/command_line.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
 
@@ -73,7 +73,7 @@ void add_size(CLI::App* app, const char* name, std::size_t* bytes, const char* h
          },
          help)
       ->type_name("SIZE")
-      ->default_str(tools::format_size(*bytes));
+      ->default_str(tools::typed_size(*bytes));
 }
 
 std::string names_of_collectives() {
@@ -85,41 +85,56 @@ std::string names_of_collectives() {
 }
 
 void add_what(CLI::App* app, Lists* lists, Options* options) {
-  app->add_option("-c,--collectives", lists->collectives, names_of_collectives() + "or all")->capture_default_str();
+  app->add_option("-c,--collectives", lists->collectives, names_of_collectives() + "or all")
+      ->type_name("NAMES")
+      ->capture_default_str();
   add_size(app, "-b,--min-bytes", &options->min_bytes, "smallest size");
   add_size(app, "-e,--max-bytes", &options->max_bytes, "largest size");
-  app->add_option("-f,--factor", options->factor, "from size to size")
+  app->add_option("-f,--factor", options->factor, "how many times larger each size is than the one before")
+      ->type_name("X")
       ->capture_default_str()
-      ->check(CLI::Range(1.01, 1e6));
-  app->add_option("-s,--sizes", lists->sizes, "these sizes, in place of -b, -e and -f");
-  app->add_option("-d,--dtypes", lists->dtypes, "dtypes, as numpy and ml_dtypes name them")->capture_default_str();
-  app->add_option("-o,--ops", lists->ops, "sum, average, adasum, min, max, product")->capture_default_str();
+      ->check(number_in(1.01, 1e6));
+  app->add_option("-s,--sizes", lists->sizes, "these sizes, in place of -b, -e and -f: 4,64K,1M")->type_name("SIZES");
+  app->add_option("-d,--dtypes", lists->dtypes, "dtypes, as numpy and ml_dtypes name them")
+      ->type_name("NAMES")
+      ->capture_default_str();
+  app->add_option("-o,--ops", lists->ops, "sum, average, adasum, min, max, product")
+      ->type_name("NAMES")
+      ->capture_default_str();
   app->add_option("-n,--ranks", options->ranks, "processes to start")
+      ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
-  app->add_option("--hosts", options->hosts, "hosts that the ranks are to think they are on, as many on each")
+      ->check(number_in(1, 1024));
+  app->add_option("--hosts", options->hosts, "hosts that the ranks behave as if they were on, equally many on each")
+      ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+      ->check(number_in(1, 1024));
   app->add_flag("--launched", options->launched, "a launcher (mpirun, say) started the ranks, and this is one of them");
-  app->add_option("-t,--transports", lists->transports, "values of HOROVOD_CPU_OPERATIONS, one job each");
-  app->add_option("-a,--algorithms", lists->algorithms, "names for HOROVOD_SELECT, one job each");
+  app->add_option("-t,--transports", lists->transports, "values of HOROVOD_CPU_OPERATIONS, a job for each: shm,tcp")
+      ->type_name("NAMES");
+  app->add_option("-a,--algorithms", lists->algorithms, "names for HOROVOD_SELECT, a job for each")->type_name("NAMES");
 }
 
 void add_how(CLI::App* app, Options* options) {
   const std::map<std::string, Place> places = {{"in", Place::kIn}, {"out", Place::kOut}, {"both", Place::kBoth}};
-  app->add_option("-w,--warmup", options->warmup, "operations before the timed ones (default: by size)");
-  app->add_option("-i,--iterations", options->iterations, "timed operations (default: by size)");
-  app->add_option("-p,--place", options->place, "in: the output is the input; out; both (default: in)")
-      ->transform(CLI::CheckedTransformer(places));
+  app->add_option("-w,--warmup", options->warmup, "operations before the timed ones (by size)")
+      ->type_name("N")
+      ->check(number_in(0, 1e9));
+  app->add_option("-i,--iterations", options->iterations, "timed operations (by size)")
+      ->type_name("N")
+      ->check(number_in(1, 1e9));
+  const auto place = [options, places](const std::string& name) { options->place = places.at(name); };
+  choose(app->add_option_function<std::string>("-p,--place", place, "in: the output is the input; out: it is not (in)"),
+         {"in", "out", "both"});
   app->add_flag("!--no-check", options->check, "do not check results");
-  app->add_option("--model", options->model,
-                  "instead of a sweep: a training step's gradients submitted one by one and as a group, beside one "
-                  "call of the same bytes")
-      ->check(CLI::IsMember({"resnet50", "gpt2"}));
+  choose(app->add_option("--model", options->model,
+                         "instead of a sweep: a training step's gradients submitted one by one and as a group, beside "
+                         "one call of the same bytes"),
+         {"resnet50", "gpt2"});
   app->add_option("--idle", options->idle_seconds,
                   "instead of a sweep: CPU time and context switches of an idle initialised process in SECONDS")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 3600.0));
+      ->check(number_in(0.1, 3600));
   app->add_flag("--control", options->control,
                 "instead of a sweep: what forming the job and agreeing on a step's 161 tensors take, in messages and\n"
                 "processor time, beside the messages that roda-sim --control counts");
@@ -144,14 +159,12 @@ std::optional<Options> parse_options(int argc, char** argv, int* exit_code) {
   app.set_version_flag("--version", std::string("Roda ") + roda_version(), "print the version");
   add_what(&app, &lists, &options);
   add_how(&app, &options);
-  try {
-    app.parse(argc, argv);
-    resolve(lists, &options);
-  } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error) == 0 ? 0 : 2;
-    return std::nullopt;
-  }
-  return options;
+  add_examples(&app, {{"roda-perf -n 4", "allreduce of four ranks on this machine, 4 bytes to 64 MiB"},
+                      {"roda-perf -n 2 -t shm,tcp -s 1M", "1 MiB over one transport, then over the other"},
+                      {"mpirun -n 4 -H node1:2,node2:2 roda-perf --launched", "ranks that mpirun starts"}});
+  const auto ended = parse(&app, argc, argv, [&] { resolve(lists, &options); });
+  *exit_code = ended.value_or(0);
+  return ended ? std::nullopt : std::optional(options);
 }
 
 }  // namespace roda::perf

@@ -1,8 +1,7 @@
 #include "tools/sim/options.h"
 
-#include <CLI/CLI.hpp>
-
 #include "bindings/c/roda.h"
+#include "plugins/base/command_line.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
 
@@ -55,38 +54,52 @@ void resolve(const Lists& lists, Options* options) {
 }
 
 void add_what(CLI::App* app, Lists* lists, Options* options) {
-  app->add_option("-t,--cluster", options->cluster, "cluster file (default: every rank on one switch)")
-      ->check(CLI::ExistingFile);
-  app->add_option("-n,--ranks,--gpus", lists->ranks, "numbers of ranks")->capture_default_str();
-  app->add_option("-s,--sizes", lists->sizes, "sizes")->capture_default_str();
-  app->add_option("-c,--collective", lists->collective, "the collective")->capture_default_str();
-  app->add_option(
-      "-a,--algorithms", lists->candidates,
-      "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
-      "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
-      "native: NCCL's own, on a cluster with GPUs, also inside hosts: hierarchical:native/rabenseifner/native.\n"
-      "engine: what the engine would run. Default: all that run over messages");
-  app->add_option("--slice", lists->slice,
-                  "pieces that the data is pipelined in: as the engine cuts it, a size, whole, or best of several")
+  app->add_option("-t,--cluster", options->cluster, "cluster file (every rank on one switch)")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile.description(""));
+  app->add_option("-n,--ranks,--gpus", lists->ranks, "numbers of ranks: 8,64,1024")
+      ->type_name("NUMBERS")
       ->capture_default_str();
-  app->add_option("--in-flight", options->in_flight, "pieces under way on a rank (default: as many as in the engine)")
-      ->check(CLI::Range(1, 64));
+  app->add_option("-s,--sizes", lists->sizes, "sizes of a tensor: 4K,64M")->type_name("SIZES")->capture_default_str();
+  app->add_option("-c,--collective", lists->collective, "the collective")->type_name("NAME")->capture_default_str();
+  app->add_option(
+         "-a,--algorithms", lists->candidates,
+         "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
+         "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
+         "native: NCCL's own, on a cluster with GPUs, also inside hosts: hierarchical:native/rabenseifner/native.\n"
+         "engine: what the engine would run. (all that run over messages)")
+      ->type_name("NAMES");
+  app->add_option("--slice", lists->slice,
+                  "pieces that the data is pipelined in: engine, as the engine cuts it; a size; whole; best of several")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  app->add_option("--in-flight", options->in_flight, "pieces under way on a rank (as many as in the engine)")
+      ->type_name("N")
+      ->check(number_in(1, 64));
 }
 
 void add_how(CLI::App* app, Options* options) {
-  app->add_option("--schedule", options->schedule, "simulate this schedule file instead; it is verified first")
-      ->check(CLI::ExistingFile);
-  app->add_option("--write-schedule", options->write, "print the schedule file of this algorithm for -n ranks");
-  app->add_option("--plot", options->plot, "draw the times, as one SVG file or (by its name) one HTML page");
-  app->add_option("--curves", options->curves, "write the figures of docs/scale.md into this folder");
-  app->add_option("--most-steps", options->most_steps, "refuse what needs more")->capture_default_str();
-  app->add_option("--train", options->train,
-                  "instead: the step time of data-parallel training on -n GPUs, allreduces as the engine runs them")
-      ->check(CLI::IsMember({"resnet50", "vgg16", "gpt2", "llama-7b"}));
-  app->add_option("--rate", options->rate, "with --train: images or tokens a second of one GPU (default: published)")
-      ->check(CLI::PositiveNumber);
+  app->add_option("--schedule", options->schedule, "simulate a schedule file instead, which is verified first")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile.description(""));
+  app->add_option("--write-schedule", options->write, "print the schedule file of an algorithm for -n ranks")
+      ->type_name("NAME");
+  app->add_option("--plot", options->plot, "draw the times, as one SVG file or (by its name) one HTML page")
+      ->type_name("FILE");
+  app->add_option("--curves", options->curves, "write the figures of docs/scale.md into a folder")->type_name("DIR");
+  app->add_option("--most-steps", options->most_steps, "refuse a simulation of more steps")
+      ->type_name("N")
+      ->capture_default_str();
+  choose(app->add_option("--train", options->train,
+                         "instead: the step time of data-parallel training on -n GPUs, allreduces as the engine runs "
+                         "them"),
+         {"resnet50", "vgg16", "gpt2", "llama-7b"});
+  app->add_option("--rate", options->rate, "with --train: images or tokens a second of one GPU (published ones)")
+      ->type_name("X")
+      ->check(number_in(1e-9, 1e18));
   app->add_option("--batch", options->batch, "with --train: images or tokens of one GPU in a step")
-      ->check(CLI::PositiveNumber);
+      ->type_name("N")
+      ->check(number_in(1e-9, 1e18));
   app->add_flag("--control", options->control,
                 "messages of control planes for -n ranks, and what forming the job takes, instead");
   app->add_flag("--path", options->path, "the critical path: steps and ranks that decide about the time");
@@ -102,14 +115,13 @@ std::optional<Options> parse_options(int argc, char** argv, int* exit_code) {
   app.set_version_flag("--version", std::string("Roda ") + roda_version(), "print the version");
   add_what(&app, &lists, &options);
   add_how(&app, &options);
-  try {
-    app.parse(argc, argv);
-    resolve(lists, &options);
-  } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error) == 0 ? 0 : 2;
-    return std::nullopt;
-  }
-  return options;
+  add_examples(&app,
+               {{"roda-sim -n 64,1024 -s 64M", "allreduces of 64 MiB on one switch, every algorithm"},
+                {"roda-sim -t cluster.json -n 256 --train gpt2", "a training step on a cluster that a file describes"},
+                {"roda-sim -n 16 -a ring --path", "which steps of a ring decide about the time"}});
+  const auto ended = parse(&app, argc, argv, [&] { resolve(lists, &options); });
+  *exit_code = ended.value_or(0);
+  return ended ? std::nullopt : std::optional(options);
 }
 
 }  // namespace roda::simtool

@@ -40,9 +40,16 @@ class Parser(argparse.ArgumentParser):
         examples = "".join(f"  {line:{width}}  {about}\n" for line, about in self._examples)
         return f"{usage}\nexamples:\n{examples}{text[len(usage) :]}" if examples else text
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help, with bold headings where that is a terminal."""
+        file = file or sys.stdout
+        paint = paints(file)
+        file.write(re.sub(r"(?m)^(?:\S.*:$|usage:)", lambda heading: paint(heading[0], "1"), self.format_help()))
+
     def error(self, message: str) -> NoReturn:
         """Exit with a line that names what is wrong."""
-        self.exit(2, f"{self.prog}: {message}{self._nearest(message)} (`{self.prog} --help` prints the options)\n")
+        name = paints(sys.stderr)(f"{self.prog}:", "1;31")
+        self.exit(2, f"{name} {message}{self._nearest(message)} (`{self.prog} --help` prints the options)\n")
 
     def _nearest(self, message: str) -> str:
         unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)
@@ -79,8 +86,8 @@ def tool(main: Main) -> Main:
     return run
 
 
-def paints(stream: TextIO) -> Callable[[str, str], str]:
+def paints(stream: TextIO | None) -> Callable[[str, str], str]:
     """Return what colours a text (``31`` is red, ``1`` bold) where the stream is a terminal and NO_COLOR is unset."""
-    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    if not getattr(stream, "isatty", bool)() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return lambda text, _: text
     return lambda text, code: f"\033[{code}m{text}\033[0m"

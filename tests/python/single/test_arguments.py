@@ -4,9 +4,11 @@ import logging
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from horovod.runner import launch
 from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.config_parser import set_env_from_args
 from horovod.runner.common.util.env import exportable, get_env_rank_and_size
@@ -132,18 +134,43 @@ def test_abbreviated_flags() -> None:
     assert parse_args(["--num-p", "3", "--fusion", "4", "train"]).fusion_threshold_mb == 4
 
 
-@pytest.mark.parametrize("argv", [["train"], ["-np", "2", "-H", "a:1", "--hostfile", "x", "t"]])
-def test_wrong_command_lines(argv: list[str]) -> None:
+def test_hosts_are_named_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse_args(argv)
+        parse_args(["-np", "2", "-H", "a:1", "--hostfile", "x", "t"])
+    assert "--hostfile: not allowed with argument -H/--hosts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [[], ["-np", "auto"]])
+def test_how_many_processes_a_machine_is_for(
+    given: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,GPU-7a,6")
+    assert make_settings(parse_args([*given, "train"])).num_proc == 3
+    assert capsys.readouterr().err == "horovodrun: -np 3: a process for each GPU of this machine\n"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert make_settings(parse_args([*given, "train"])).num_proc == launch.count_cores()
+    assert capsys.readouterr().err.endswith("a process for each core of this machine\n")
+    assert make_settings(parse_args([*given, "-H", "a:2,b:3", "train"])).num_proc == 5
+    assert capsys.readouterr().err == ""
+
+
+def test_a_script_needs_no_python_before_it(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("#!/bin/true\n")
+    assert launch._with_python([str(script), "-x"]) == [sys.executable, str(script), "-x"]
+    script.chmod(0o755)
+    assert launch._with_python([str(script)]) == [str(script)]
+    assert launch._with_python(["python", "train.py"]) == ["python", "train.py"]
+    assert launch._with_python(["nowhere.py"]) == ["nowhere.py"]
 
 
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["-np", "two", "t"], "invalid int value: 'two'"),
+        (["-np", "two", "t"], "argument -np/--num-proc: 'two' is neither a number of processes nor auto"),
         (["--nosuch", "-np", "2", "t"], "unrecognized arguments: --nosuch"),
         (["-np", "2"], "the command to run is missing"),
+        (["--host-discovery-script", "x", "t"], "-np N is needed beside --host-discovery-script"),
         (["-np", "4", "-H", "localhost:2", "t"], "Requested more processes (4) than there are available slots (2)"),
         (["-np", "1", "-H", "localhost:0", "t"], "Requested more processes (1) than there are available slots (0)"),
         (["-np", "2", "--min-np", "1", "-H", "a:1,b:0", "t"], "(2) than there are available slots (1)"),
@@ -298,8 +325,8 @@ def test_a_list_of_interfaces_under_the_name_of_one_is_deprecated(capsys: pytest
 @pytest.mark.parametrize("elastic", [[], ["--min-np", "1"]])
 def test_the_log_level_is_the_launchers_too(monkeypatch: pytest.MonkeyPatch, elastic: list[str]) -> None:
     levels: list[int] = []
-    for launch in ("run_controller", "launch_gloo_elastic"):
-        monkeypatch.setattr(f"horovod.runner.launch.{launch}", lambda *_: levels.append(logging.getLogger().level))
+    for name in ("run_controller", "launch_gloo_elastic"):
+        monkeypatch.setattr(f"horovod.runner.launch.{name}", lambda *_: levels.append(logging.getLogger().level))
     before = logging.getLogger().level
     try:
         run_commandline(["-np", "1", *elastic, "--log-level", "TRACE", "train"])
@@ -393,12 +420,12 @@ def test_names_without_a_meaning_are_told_and_end_nothing(tmp_path: Path, capsys
         ("roda-info", ["--explain", "scan", "4K"], "no collective: scan (one of allreduce, allgather"),
         ("roda-sim", ["--nosuch"], "--nosuch"),
         ("roda-sim", ["-s", "4X"], "no size: 4X"),
-        ("roda-perf", ["-n", "0"], "not in range 1 to 1024"),
+        ("roda-perf", ["-n", "0"], "is no number from 1 to 1024"),
         ("roda-perf", ["-d", "float9"], "no dtype: float9"),
         ("roda-perf", ["-a", "nosuch"], "no chosen collective has an algorithm nosuch"),
         ("roda-conformance", ["--nosuch"], "--nosuch"),
         ("roda-conformance", ["--ranks", "2"], "--plugin is required"),
-        ("roda-conformance", ["--plugin", "tcp", "--ranks", "65"], "not in range 1 to 64"),
+        ("roda-conformance", ["--plugin", "tcp", "--ranks", "65"], "is no number from 1 to 64"),
         ("roda-config", ["--libs"], "usage: roda-config"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,39 @@ def test_wrong_usage_is_a_line(name: str, capsys: pytest.CaptureFixture[str]) ->
     assert line == (
         f"{name}: unrecognized arguments: {flag}x; did you mean {flag}? (`{name} --help` prints the options)"
     )
+
+
+NATIVE = {"roda-info": "--json", "roda-perf": "--json", "roda-sim": "--json", "roda-conformance": "--list"}
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_the_native_programs_speak_as_the_others_do(name: str) -> None:
+    told = subprocess.run([name, "--help"], capture_output=True, text=True, check=True).stdout
+    usage, blank, title, *rest = told.splitlines()
+    assert (usage, blank, title) == (f"usage: {name} [OPTION]...", "", "examples:")
+    assert all(name in line for line in rest[:3])
+    assert rest[3] == ""
+    assert not re.search("ENUM|TEXT|INT|FLOAT|->|\033", told), "types of C++"
+    done = subprocess.run([name, NATIVE[name][:-1] + "x"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"{name}: unrecognized arguments: {NATIVE[name][:-1]}x; did you mean {NATIVE[name]}? "
+        f"(`{name} --help` prints the options)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    {
+        "roda-perf -n 0": "--ranks: '0' is no number from 1 to 1024",
+        "roda-perf -p sideways": "--place: 'sideways' is none of in, out, both",
+        "roda-info --memory ssd": "--memory: 'ssd' is none of host, cuda",
+        "roda-sim -s 4X": "-s: no size: 4X (bytes, with K, M, G or T after them as in 64K and 1.5MiB)",
+    }.items(),
+)
+def test_values_that_do_not_fit_are_told_as_they_were_typed(line: str, told: str) -> None:
+    done = subprocess.run(line.split(), capture_output=True, text=True)
+    assert done.stderr == f"{line.split()[0]}: {told} (`{line.split()[0]} --help` prints the options)\n"
 
 
 CALLS = {

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import horovod
+import horovod.runner
 import psutil
 import pytest
 from conftest import FIELDS, PYTHON, Launch, alive, sh
@@ -270,7 +270,7 @@ def test_records_are_saved_within_the_grace_time(monkeypatch: pytest.MonkeyPatch
         told.append("saved")
 
     monkeypatch.setattr(subprocess, "run", save)
-    monkeypatch.setattr(agent["Agent"], "signal_all", staticmethod(told.append))
+    monkeypatch.setitem(agent["Agent"].terminate.__globals__, "signal_all", told.append)
     environment = {"RODA_FLIGHT_FOLDER": "/nowhere"}
     host = agent["Agent"]({"secret": "", "grace": grace, "environment": environment, "add_to_environment": False})
     host.rank_of_pid = {1: 0}

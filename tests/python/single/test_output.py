@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from conftest import Launch, launcher
-from horovod.runner.output import LineForwarder, MultiFile, open_rank_file
+from horovod.runner.fold import Fold, ranks_in_brief
+from horovod.runner.output import LineForwarder, MultiFile, open_rank_file, painted
 
 
 def forwarded(*chunks: bytes, index: int | None = 3, stream: str | None = "stdout") -> list[str]:
@@ -64,9 +65,59 @@ def test_no_prefix_without_index_or_stream() -> None:
 def test_timestamp_comes_first() -> None:
     written: list[str] = []
     LineForwarder(written.append, 0, "stderr", with_timestamp=True).feed(b"x\n")
-    stamp, _, rest = written[0].partition("[0]")
-    assert rest == "<stderr>:x\n"
-    assert len(stamp.split()) == 5
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} \[0\]<stderr>:x\n", written[0])
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_ranks_have_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert painted(Terminal())(0, "stdout") == "\033[36m[0]<stdout>:\033[0m"
+    assert painted(Terminal())("node[1]", "stdout") != painted(Terminal())("node[2]", "stdout")
+    assert painted(io.StringIO())(0, "stdout") == "[0]<stdout>:"
+
+
+def test_ranks_are_told_in_brief() -> None:
+    assert ranks_in_brief([7, 2, 0, 1]) == "0-2,7"
+    assert ranks_in_brief(["b[0]", "a[1]", 3]) == "3,a[1],b[0]"
+
+
+def folded(*said: tuple[int, str], size: int = 2, seconds: float = 0.0) -> list[str]:
+    """What two ranks' lines become; afterwards so many seconds pass."""
+    told, now = [], [0.0]
+    fold = Fold(lambda ranks, text: told.append(f"[{ranks}]{text}"), size, lambda: now[0])
+    for rank, text in said:
+        fold.take(rank, text)
+    now[0] = seconds
+    fold.settle()
+    return told
+
+
+def test_equal_lines_of_ranks_are_one() -> None:
+    assert folded((0, "a\n"), (1, "a\n")) == ["[0-1]a\n"]
+    assert folded((0, "a\n")) == []
+    assert folded((0, "a\n"), seconds=1) == ["[0]a\n"]
+    assert folded((0, "a\nb\n"), (1, "b\n")) == [], "the lines of a rank keep their order"
+    assert folded((0, "a\nb\n"), (1, "b\n"), seconds=1) == ["[0]a\n", "[0-1]b\n"]
+    assert folded((0, "a\n"), (0, "a\n"), (1, "a\n"), seconds=1) == ["[0-1]a\n", "[0]a\n"]
+    assert folded((0, "a"), (1, "a\n"), (0, "\n")) == ["[0-1]a\n"], "an end that comes late"
+    assert folded((0, "10%\r20%\r\n"), (1, "10%\r"), seconds=1) == ["[0-1]10%\r", "[0]20%\r\n"]
+
+
+def test_folded_output_of_a_job(horovodrun: Launch) -> None:
+    done = horovodrun("-np", "3", "--fold", "sh", "-c", "echo all; echo rank $HOROVOD_RANK; echo last >&2; exit 3")
+    own: dict[int, list[str]] = {rank: [] for rank in range(3)}
+    for ranks, text in re.findall(r"^\[([-,\d]+)\]<stdout>:(.*)$", done.stdout, re.MULTILINE):
+        for first, last in re.findall(r"(\d+)(?:-(\d+))?", ranks):
+            for rank in range(int(first), int(last or first) + 1):
+                own[rank].append(text)
+    assert own == {rank: ["all", f"rank {rank}"] for rank in range(3)}
+    assert sum("last" in line for line in done.stderr.splitlines()) >= 1
+    assert done.stderr.index("last") < done.stderr.index("exit with status code 3")
 
 
 def test_files_are_padded_to_the_width_of_the_largest_rank(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from horovod import _roda
-from horovod.common import mpi_comm, program_end, rank_process, util
+from horovod.common import mpi_comm, program_end, rank_process, stacks, util
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.mpi_comm import was_launched_by_mpi
 from horovod.common.operations import (
@@ -164,6 +164,7 @@ class HorovodBasics:
             raise ValueError(f"Horovod initialization failed. {error}") from None
         rank_process.mark(_roda.rank(), _roda.size())
         program_end.install()
+        stacks.offer()
         _save_when_terminated()
         if communicator is None:
             try:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from horovod.command_line import Parser, tool
-from horovod.common import model
-from horovod.common.model import of
 from horovod.observe import flight
 from horovod.observe.diagnosis import describe, diagnose
 from horovod.observe.jobs import find_job
@@ -23,41 +17,7 @@ from horovod.observe.others import Others, add_others
 from horovod.version import add_version
 
 
-@dataclass
-class _Frame:
-    filename: str = of(model.text())
-    line: int = of(model.whole())
-
-
-@dataclass
-class _Thread:
-    frames: list[_Frame] = of(model.listed(model.modelled(_Frame), 1 << 16))
-    thread_name: str | None = of(model.optional(model.text()), default=None)
-
-
-_THREADS = model.listed(model.modelled(_Thread), 1 << 16)  # as py-spy prints them
-
-
-def _line_of(pid: int) -> str:
-    """Return the line of the program that the main thread of a process is at, by py-spy; nothing when that can't."""
-    spy = shutil.which("py-spy")
-    if spy is None:
-        return ""
-    command = [spy, "dump", "--json", "--nonblocking", "--pid", str(pid)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
-        threads: list[_Thread] = _THREADS.take(model.parse(done.stdout))
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return ""
-    main = next((each for each in threads if each.thread_name == "MainThread"), threads[0] if threads else _Thread([]))
-    ours = f"{os.sep}horovod{os.sep}"
-    for frame in main.frames:
-        if "site-packages" not in frame.filename and ours not in frame.filename and "<" not in frame.filename:
-            return f"{frame.filename}:{frame.line}"
-    return ""
-
-
-def _print_rank(rank: flight.Rank) -> None:
+def _print_rank(rank: flight.Rank, is_verbose: bool) -> None:
     state = f", {rank.process}" if rank.process else ""
     waits = sum(each.waits for each in rank.operations)
     runs = sum(each.runs for each in rank.operations)
@@ -69,6 +29,8 @@ def _print_rank(rank: flight.Rank) -> None:
         print(f"      {verb} for {rank.seconds_since(begun):.1f} s: {describe(each)}")
     if rank.where:
         print(f"      at {rank.where}")
+    for frame in rank.stack if is_verbose else []:
+        print(f"          {frame}")
 
 
 def _parser() -> Parser:
@@ -90,16 +52,10 @@ def _parser() -> Parser:
     )
     add_others(parser)
     add_version(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the stack of each rank's main thread, too")
     parser.add_argument("--json", action="store_true", help="print the records themselves, as a dump has them")
     parser.add_argument("--dump", metavar="FOLDER", type=Path, help="write a dump into the folder, too")
     return parser
-
-
-def _look(job: flight.LiveJob) -> list[flight.Rank]:
-    ranks = job.read()
-    for rank in ranks:
-        rank.where = _line_of(rank.pid) or rank.where
-    return ranks
 
 
 def _read(options: argparse.Namespace, job: str) -> list[flight.Rank]:
@@ -108,7 +64,7 @@ def _read(options: argparse.Namespace, job: str) -> list[flight.Rank]:
     live = flight.open_job(int(job))
     with Others(options, ["horovod.observe.doctor", "--json"], flight.ranks_of) as others:
         others.ask(live.hosts(), live.read())
-        ranks = _look(live)
+        ranks = live.look()
         others.wait()
         for host, why in others.unknown().items():
             print(f"roda-doctor: nothing is known of {host}: {why}", file=sys.stderr)
@@ -132,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.marked:
-            read = _look(flight.open_marked(options.marked))
+            read = flight.open_marked(options.marked).look()
         else:
             jobs = options.job or [str(find_job("roda-doctor"))]
             read = [rank for job in jobs for rank in _read(options, job)]
@@ -149,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(sentence)
     print()
     for rank in ranks:
-        _print_rank(rank)
+        _print_rank(rank, options.verbose)
     return 0
 
 

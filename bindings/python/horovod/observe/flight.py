@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
+from horovod.common import stacks
 from horovod.common.model import (
     MOST_TIME,
     Fault,
@@ -108,7 +109,8 @@ class Rank:
     taken: int = of(_TIME, default=0)
     process: str = of(text(255), default="")  # "running", "stopped" or "gone", where that is known
     cause: str = of(text(), default="")  # what ended the job
-    where: str = of(text(), default="")  # the line of the program at which it waits, or by py-spy is
+    where: str = of(text(), default="")  # the line of the program at which it waits, or its main thread is
+    stack: list[str] = of(listed(text(), 1 << 10), default_factory=list)  # of that thread, innermost frame first
     by_key: dict[tuple[int, str], Operation] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -243,6 +245,16 @@ class _LiveHost:
         return room
 
 
+def _with_stacks(ranks: list[Rank]) -> list[Rank]:
+    told = stacks.ask(rank.pid for rank in ranks)
+    for rank in ranks:
+        rank.stack = told.get(rank.pid, [])
+        line = stacks.line_of(rank.stack)
+        if not rank.where or rank.where.endswith(f"/{line}"):
+            rank.where = line
+    return ranks
+
+
 class LiveJob:
     """The recorders of a job's ranks: they can be read again and again, and after the processes' end."""
 
@@ -254,6 +266,10 @@ class LiveJob:
         """Return what the ranks have recorded so far."""
         return sorted((rank for host in self._hosts for rank in host.read()), key=lambda rank: rank.rank)
 
+    def look(self) -> list[Rank]:
+        """Return the same with the ranks' stacks: they are asked for them, and have a second to answer."""
+        return _with_stacks(self.read())
+
     def hosts(self) -> list[str]:
         """Return the names of all hosts of the job."""
         return sorted({name for host in self._hosts for name in host.names})
@@ -261,7 +277,8 @@ class LiveJob:
     def save(self, folder: Path) -> None:
         """Write the dump of each host that has none; while the processes live."""
         for host in self._hosts:
-            ranks = host.read()  # first: a rank that is ended, too, is gone once it finds the dump claimed
+            # Read first: a rank that is ended, too, is gone once it finds the dump claimed.
+            ranks = _with_stacks(host.read())
             if host.claim():
                 write_dump(ranks, folder)
 

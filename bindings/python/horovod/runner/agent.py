@@ -7,11 +7,13 @@ library alone.
 Standard input carries, from the launcher: a length (8 digits) and a JSON description of the job; then commands of one
 byte: ``T`` ends the ranks (SIGTERM, SIGKILL after the grace time), ``K`` kills them, ``J`` comes before a length and
 a JSON object, as the first one, that concerns one worker of an elastic job: ``start`` it, ``tell`` it something,
-``end`` it. End of file means that the launcher is gone and acts like ``T``. Standard output carries, after a
+``end`` it; ``I`` comes before a length and standard input for the ranks that have it (nothing: its end). End of file
+means that the launcher is gone and acts like ``T``. Standard output carries, after a
 greeting, frames to the launcher: kind (1 byte), rank and length (4 bytes each, big endian), payload. Kinds: ``o`` and
 ``e`` what a rank wrote, ``c`` why its program ends, ``r`` what its function returned, ``m`` what a worker told, ``x``
-exit status, ``a`` the launcher's address that answers here, ``u`` that none does and nothing is started, both with
-the host's name. In an elastic job the rank in a frame is the number that the launcher gave the worker for its life.
+exit status, ``i`` ranks have taken their input, ``a`` the launcher's address that answers here, ``u`` that none does
+and nothing is started, both with the host's name. In an elastic job the rank in a frame is the number that the launcher
+gave the worker for its life.
 
 Ranks live in sessions of their own. The agent adopts their orphans (it is a subreaper), so that it can end every
 process that a rank started; ranks die with the agent (parent-death signal).
@@ -33,7 +35,7 @@ import sys
 import termios
 import time
 
-from horovod.runner.agent_host import count_cores, descendants, load_prctl, memory_file, reason
+from horovod.runner.agent_host import count_cores, load_prctl, memory_file, reason, signal_all
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -69,6 +71,8 @@ class Agent:
         self.kill_one_at = {}  # by process id: workers that were asked to end
         self.channels = {}  # by number: where a worker of an elastic job is told something
         self.commands = b""
+        self.inputs = {}  # by rank: the pipe to its standard input, and what waits to be written there
+        self.has_input_ended = False
         self.reached = {}  # the variables that name the launcher's address
         self.launcher_gone = False
         self.out = bytearray()  # frames that the launcher has not taken yet
@@ -130,6 +134,7 @@ class Agent:
         self.share_cores(environment, slot.get("sharers", len(self.job["slots"])))
         inherited = []
         report_read = result_read = channel = None
+        command = slot.get("command", self.job["command"])
         try:
             inherited.append(memory_file(bytes.fromhex(self.job["secret"])))
             environment["HOROVOD_SECRET_FD"] = str(inherited[0])
@@ -147,8 +152,8 @@ class Agent:
                 inherited.append(theirs.detach())
                 environment["_RODA_ELASTIC_FD"] = str(inherited[-1])
             process = subprocess.Popen(
-                self.job["command"],
-                stdin=subprocess.DEVNULL,
+                command,
+                stdin=subprocess.PIPE if slot.get("stdin") else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environment,
@@ -156,7 +161,7 @@ class Agent:
                 preexec_fn=self.bind_to_agent,
             )
         except OSError as error:
-            text = f"horovodrun: cannot start {self.job['command'][0]}: {reason(error)}\n"
+            text = f"horovodrun: cannot start {command[0]}: {reason(error)}\n"
             self.send(b"e", rank, text.encode())
             for fd in (report_read, result_read):
                 if fd is not None:
@@ -170,6 +175,10 @@ class Agent:
                 os.close(fd)
         process.returncode = 0  # reaped by us, with all other children
         self.rank_of_pid[process.pid] = rank
+        if process.stdin is not None:
+            self.inputs[rank] = (os.dup(process.stdin.fileno()), bytearray())
+            os.set_blocking(self.inputs[rank][0], False)
+            process.stdin.close()
         for kind, pipe in ((b"o", process.stdout), (b"e", process.stderr)):
             self.watch(os.dup(pipe.fileno()), kind, rank)
             pipe.close()
@@ -221,7 +230,7 @@ class Agent:
             self.save_records()
             # Saving is a part of that time, but leaves a second of it.
             self.kill_at = max(asked + grace, time.monotonic() + min(grace, 1.0))
-            self.signal_all(signal.SIGTERM)
+            signal_all(signal.SIGTERM)
 
     def save_records(self):
         """Write what the ranks' flight recorders have, if the user wants it: a job that is ended may have hung."""
@@ -239,22 +248,7 @@ class Agent:
         """Kill every process that was started here and is left."""
         self.stopping = True
         self.kill_at = 0.0
-        self.signal_all(signal.SIGKILL)
-
-    @staticmethod
-    def signal_all(number):
-        """Signal every descendant, once: by process group, where that is not our own."""
-        groups = set()
-        for pid in descendants(os.getpid()):
-            try:
-                group = os.getpgid(pid)
-                if group == os.getpgrp():  # not yet in the group of its own that it is about to get
-                    os.kill(pid, number)
-                elif group not in groups:
-                    groups.add(group)
-                    os.killpg(group, number)
-            except OSError:
-                continue  # it ended meanwhile
+        signal_all(signal.SIGKILL)
 
     def end_one(self, number, with_signal):
         """End one worker and what it started: at once by SIGKILL, else SIGKILL follows after the grace time."""
@@ -287,6 +281,7 @@ class Agent:
                     self.channels.pop(rank).close()
                     self.kill_one_at.pop(pid, None)
                     self.signal_group(pid, signal.SIGKILL)  # the others of its group would keep its memory and devices
+                self.end_input(rank)
                 self.forward_all(rank)  # a rank's last words come before its exit
                 if self.results.get(rank):
                     self.send(b"r", rank, bytes(self.results[rank]))
@@ -335,11 +330,12 @@ class Agent:
         self.commands += data
         while self.commands:
             letter, length = self.commands[:1], 1
-            if letter == b"J":
+            if letter in (b"J", b"I"):
                 if len(self.commands) < 9 or len(self.commands) < 9 + int(self.commands[1:9]):
                     return
                 length = 9 + int(self.commands[1:9])
-                self.obey(json.loads(self.commands[9:length]))
+                body = self.commands[9:length]
+                self.obey(json.loads(body)) if letter == b"J" else self.take_input(body)
             elif letter == b"K":
                 self.kill()
             elif letter == b"T":
@@ -355,6 +351,47 @@ class Agent:
                 self.channels[order["tell"]].send(order["text"].encode() + b"\n", socket.MSG_DONTWAIT)
         elif "end" in order:
             self.end_one(order["end"], order["signal"])
+
+    def take_input(self, data):
+        """Take standard input for the ranks that have it."""
+        self.has_input_ended = not data
+        for rank, (_, waiting) in list(self.inputs.items()):
+            waiting += data
+            self.pass_input(rank)
+        self.tell_taken()
+
+    def pass_input(self, rank):
+        """Write what a rank takes of its input; the loop calls again when it takes more."""
+        pipe, waiting = self.inputs[rank]
+        try:
+            while waiting:
+                del waiting[: os.write(pipe, waiting[:ATOMIC])]
+        except BlockingIOError:
+            if pipe not in self.selector.get_map():
+                self.selector.register(pipe, selectors.EVENT_WRITE, ["input", rank])
+            return
+        except OSError:  # the rank reads no more
+            self.end_input(rank)
+            return
+        if pipe in self.selector.get_map():
+            self.selector.unregister(pipe)
+            self.tell_taken()
+        if self.has_input_ended:
+            self.end_input(rank)
+
+    def end_input(self, rank):
+        """Close the pipe to a rank's standard input, where there is one."""
+        if rank in self.inputs:
+            pipe, _ = self.inputs.pop(rank)
+            if pipe in self.selector.get_map():
+                self.selector.unregister(pipe)
+                self.tell_taken()
+            os.close(pipe)
+
+    def tell_taken(self):
+        """Ask for more input once every rank has taken what came."""
+        if not any(waiting for _, waiting in self.inputs.values()):
+            self.send(b"i", 0)
 
     def run(self):
         """Work until every process is gone and all that they wrote is forwarded."""
@@ -385,6 +422,8 @@ class Agent:
                     self.hand_on()
                 elif key.data == "wake":
                     os.read(wake_read, CHUNK)
+                elif isinstance(key.data, list):
+                    self.pass_input(key.data[1])
                 else:
                     self.forward(key)
         self.forward_all()

@@ -46,6 +46,21 @@ def descendants(root):
     return found
 
 
+def signal_all(number):
+    """Signal every descendant, once: by process group, where that is not our own."""
+    groups = set()
+    for pid in descendants(os.getpid()):
+        try:
+            group = os.getpgid(pid)
+            if group == os.getpgrp():  # not yet in the group of its own that it is about to get
+                os.kill(pid, number)
+            elif group not in groups:
+                groups.add(group)
+                os.killpg(group, number)
+        except OSError:
+            continue  # it ended meanwhile
+
+
 def memory_file(data):
     """Return an inheritable descriptor from which `data` can be read by this user alone; the file has no name."""
     try:

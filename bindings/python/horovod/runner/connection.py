@@ -8,14 +8,17 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from horovod.runner.boot import agent_text, boot_command
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.frames import take_frame
 from horovod.runner.reach import Reach
 from horovod.runner.util.remote import remote_arguments
+
+_MOST_OF_ERRORS = 1 << 16
 
 
 @dataclass
@@ -34,7 +37,9 @@ class Connection:
 
     host: HostJob
     process: subprocess.Popen[bytes]
+    errors: IO[bytes] | None = None  # what the remote shell writes to its standard error
     buffer: bytearray = field(default_factory=bytearray)
+    _taken: int = 0
 
     def send(self, data: bytes) -> None:
         """Write to the agent; one that is gone does not mind."""
@@ -46,6 +51,12 @@ class Connection:
         with contextlib.suppress(OSError):
             while data:
                 data = data[os.write(self.process.stdin.fileno(), data) :]  # type: ignore[union-attr]
+
+    def take_errors(self) -> str:
+        """Return what the remote shell has written to its standard error since the last call."""
+        data = os.pread(self.errors.fileno(), _MOST_OF_ERRORS, self._taken) if self.errors is not None else b""
+        self._taken += len(data)
+        return data.decode(errors="replace")
 
     def frames(self, data: bytes) -> Any:
         """Yield the frames that `data` completes; FrameError at what is none."""
@@ -96,14 +107,15 @@ def start_agent(settings: Settings, host: HostJob) -> Connection:
             f"Host {host.hostname} is reached by {command[0]}, which is not there: install it (Debian: "
             "openssh-client), or name another command with --rsh-agent"
         )
+    errors = None if host.is_local else tempfile.TemporaryFile()  # noqa: SIM115 (for as long as the connection)
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,
-        stderr=None if _is_open(2) else subprocess.DEVNULL,
+        stderr=errors or (None if _is_open(2) else subprocess.DEVNULL),
         start_new_session=True,  # a Ctrl-C on the terminal reaches the launcher alone
     )
-    connection = Connection(host, process)
+    connection = Connection(host, process, errors)
     connection.send(agent_text())
     return connection

@@ -9,7 +9,7 @@ _CHUNK = (1, 1 << 16)
 # Of each kind: how many bytes it has at least and at most.
 _LENGTHS = {
     **dict.fromkeys((b"o", b"e", b"c", b"m"), _CHUNK), **dict.fromkeys((b"a", b"u"), (1, 1024)),
-    b"r": (1, 1 << 31), b"x": (4, 4),
+    b"r": (1, 1 << 31), b"x": (4, 4), b"i": (0, 0),
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from horovod.runner.common.util import secret
 from horovod.runner.common.util.env import exportable
 from horovod.runner.common.util.hosts import SlotInfo, get_host_assignments, parse_hosts
 from horovod.runner.common.util.settings import Settings
+from horovod.runner.debugging import prepare
 from horovod.runner.elastic.discovery import FixedHosts
 from horovod.runner.elastic.generation import Publish, Start, Welcome
 from horovod.runner.elastic.job import ElasticJob
@@ -154,6 +155,7 @@ def launch_gloo(
         nics = settings.nics if is_told else sorted(network.get_local_intfs())
         environment = {**exportable(env), **create_run_env_vars(address, nics, server.port)}
         hosts = _host_jobs(slots, remote_hosts, address, addresses, reached.number)
+        prepare(hosts, settings, command)
         job = Job(settings, hosts, command, environment, key, function)
         job.run()
         return job.results

@@ -6,11 +6,11 @@ import functools
 import hashlib
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from horovod.runner.common.util.settings import Settings
+from horovod.runner.util import network
 from horovod.runner.util.cache import Cache
 from horovod.runner.util.remote import remote_arguments
 from horovod.runner.util.threads import execute_function_multithreaded
@@ -20,6 +20,22 @@ CACHE_STALENESS_THRESHOLD_MINUTES = 60
 _ATTEMPTS = 5
 _PAUSE_SECONDS = 0.5
 _AT_ONCE = 64
+
+
+def not_reached(failures: Mapping[str, str]) -> RuntimeError:
+    """Return the error of a job whose hosts can't be reached, by name and why."""
+    lines = []
+    for name, failure in failures.items():
+        unknown = "resolve" not in failure and network.resolve_host_address(name) is None
+        hint = ". This name does not resolve here either: check it, or give the address" if unknown else ""
+        lines.append(f"Could not reach host {name}: {failure}{hint}")
+    return RuntimeError("\n".join(lines))
+
+
+def shell_ended(status: int, said: str) -> str:
+    """Return why a host can't be reached whose remote shell has ended."""
+    lines = said.strip().splitlines()
+    return f"the remote shell ended with status {status}" + (f": {lines[-1]}" if lines else "")
 
 
 def make_cache(settings: Settings) -> Cache:
@@ -52,13 +68,12 @@ def _failure_of(settings: Settings, deadline: float, hostname: str) -> str | Non
             return f"{failure.filename}: {failure.strerror}"
         if done.returncode == 0:
             return None
-        said = (done.stderr or done.stdout).strip().splitlines()
-        error = f"the remote shell ended with status {done.returncode}" + (f": {said[-1]}" if said else "")
+        error = shell_ended(done.returncode, done.stderr or done.stdout)
     return error
 
 
 def check_hosts(settings: Settings, hostnames: Sequence[str], cache: Cache | None = None) -> None:
-    """Run a command on each host, all at once, and tell of every one where that fails.
+    """Run a command on each host, all at once.
 
     Parameters
     ----------
@@ -72,16 +87,15 @@ def check_hosts(settings: Settings, hostnames: Sequence[str], cache: Cache | Non
     Raises
     ------
     RuntimeError
-        When any host can't be reached.
+        When any host can't be reached; the text names each, and why.
     """
     asked = [name for name in hostnames if cache is None or cache.get(name) is None]
     check = functools.partial(_failure_of, settings, time.monotonic() + settings.start_timeout)
     found = execute_function_multithreaded(check, [(name,) for name in asked], max_concurrent_executions=_AT_ONCE)
     failures = {name: (found or {})[i] for i, name in enumerate(asked)}
-    for name, failure in failures.items():
-        if failure is not None:
-            print(f"Could not reach host {name}: {failure}", file=sys.stderr)
-        elif cache is not None:
+    if cache is not None:
+        for name in (name for name, failure in failures.items() if failure is None):
             cache.put(name, True)
-    if any(failure is not None for failure in failures.values()):
-        raise RuntimeError("could not connect to some hosts via ssh")
+    unreached = {name: failure for name, failure in failures.items() if failure is not None}
+    if unreached:
+        raise not_reached(unreached)

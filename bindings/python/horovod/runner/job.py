@@ -11,18 +11,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from horovod.runner.blame import Blame, Raised
 from horovod.runner.boot import framed
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.connection import Connection as Connection, HostJob as HostJob, read_some, start_agent
+from horovod.runner.debugging import StandardInput
 from horovod.runner.failure import Cause, JobFailedError as JobFailedError, exit_code, signal_name
+from horovod.runner.fold import Fold
 from horovod.runner.frames import FrameError
-from horovod.runner.output import LineForwarder, LineStream, make_output_folder, open_rank_file
+from horovod.runner.host_check import not_reached, shell_ended
+from horovod.runner.output import LineForwarder, LineStream, make_output_folder, open_rank_file, painted, timestamp
 from horovod.runner.printer import Printer
 from horovod.runner.signals import EndingSignals, JobInterruptedError as JobInterruptedError, Waker
-from horovod.runner.util import network
 
 _EXIT = struct.Struct(">i")
 _GREETING = b"roda-agent ready\n"  # after it, the agent speaks in frames alone
@@ -85,6 +88,8 @@ class Job:
         self._printer = Printer(self._waker.wake)
         self._lines: dict[str, LineStream] = {}
         self._forwarders: dict[tuple[int, bytes], LineForwarder] = {}
+        self._input: StandardInput | None = None
+        self._folds: dict[str, Fold] = {}  # by stream, where equal lines are told once
         self._is_copy_lost = False  # a file of what ranks print can't be written, and that has been told
         self._failures: list[tuple[int, int]] = []  # rank and status, as they were reported
         self._blame = Blame()
@@ -127,6 +132,8 @@ class Job:
     def _begin(self) -> None:
         for stream in ("stdout", "stderr"):  # before signals are caught: what the program printed is written here
             self._lines[stream] = LineStream(self._printer.writer(self._own_stream(stream)))
+            if self._settings.fold:
+                self._folds[stream] = Fold(partial(self._write_folded, stream), self._settings.num_proc or 0)
         self._signals.catch()
         for waker in (self._waker, self._signals.waker):
             self._selector.register(waker, selectors.EVENT_READ)
@@ -173,11 +180,7 @@ class Job:
             if not todo or self._signals.arrived or time.monotonic() >= deadline:
                 break
         if todo and not self._signals.arrived:
-            for host in todo:
-                unknown = network.resolve_host_address(host.hostname) is None
-                hint = ". This name does not resolve here either: check it, or give the address" if unknown else ""
-                print(f"Could not reach host {host.hostname}: {errors[host.hostname]}{hint}", file=sys.stderr)
-            raise RuntimeError("could not connect to some hosts via ssh")
+            raise not_reached({host.hostname: errors[host.hostname] for host in todo})
 
     def _start_agent(self, host: HostJob) -> Connection:
         return start_agent(self._settings, host)
@@ -198,7 +201,7 @@ class Job:
                     return f"no answer within {self._settings.start_timeout:g} seconds (--start-timeout)"
                 data = read_some(out, 4096)
                 if not data:
-                    return f"the remote shell ended with status {connection.process.wait()}"
+                    return shell_ended(connection.process.wait(), connection.take_errors())
                 seen = (seen + data)[-4096:]
         return None
 
@@ -206,6 +209,9 @@ class Job:
         for connection in self._connections:
             if not self._signals.arrived:
                 self._send_spec(connection)
+        with_input = [each for each in self._connections if any(slot.get("stdin") for slot in each.host.slots)]
+        if with_input and not self._signals.arrived:
+            self._input = StandardInput(self._selector, with_input, self._lines.values())
 
     def _send_spec(self, connection: Connection) -> None:
         host = connection.host
@@ -229,6 +235,7 @@ class Job:
         for forwarder in self._forwarders.values():
             forwarder.end_line()
             forwarder.close()
+        self._flush()
         self._drain()
         self._printer.close()
         self._signals.restore()
@@ -258,7 +265,8 @@ class Job:
         is_full = self._printer.is_full
         moments = [self._agents_end, self._patience_ends if is_full else None]
         limits = [when - time.monotonic() for when in moments if when is not None]
-        limits += [] if limit is None else [limit]
+        waits = [limit, *(fold.seconds_left() for fold in self._folds.values())]
+        limits += [wait for wait in waits if wait is not None]
         for key, _ in (self._wakers if is_full else self._selector).select(max(0.0, min(limits)) if limits else None):
             if not isinstance(key.data, Connection):
                 key.fileobj.calm()  # type: ignore[union-attr]
@@ -273,7 +281,11 @@ class Job:
                 data = b""
             if not data:
                 self._selector.unregister(key.fileobj)
+                if said := key.data.take_errors():
+                    self._say(said.rstrip())
                 self._agent_ended(key.data)
+        for fold in self._folds.values():
+            fold.settle()
         self._obey()
         for stream, error in self._printer.errors():
             self._copy_lost(getattr(stream, "name", "what ranks print"), error)
@@ -298,6 +310,8 @@ class Job:
     def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
         if kind in (b"o", b"e"):
             self._forwarder(rank, kind).feed(payload)
+        elif kind == b"i" and self._input is not None:
+            self._input.taken()
         elif kind == b"c":
             self._blame.hear(rank, payload)
         elif kind == b"r":
@@ -308,6 +322,7 @@ class Job:
                 if (rank, stream) in self._forwarders:
                     self._forwarders[rank, stream].end_line()
             if code != 0:
+                self._flush()
                 self._drain()  # the launcher's words come after the rank's
             self._rank_ended(rank, code)
         elif kind == b"u":
@@ -320,17 +335,35 @@ class Job:
         forwarder = self._forwarders.get((rank, kind))
         if forwarder is None:
             stream = "stdout" if kind == b"o" else "stderr"
-            lines = self._lines[stream]
+            lines, has_input = self._lines[stream], self._settings.stdin in ("all", str(rank))
+            fold = None if has_input else self._folds.get(stream)
+
+            def write(text: str) -> None:
+                if fold is None:
+                    lines.write(text, forwarder)
+                else:
+                    fold.take(self._name_of(rank), text)
+
             forwarder = LineForwarder(
-                lambda text: lines.write(text, forwarder),
-                self._name_of(rank),
+                write,
+                self._name_of(rank) if fold is None else None,
                 stream,
                 self._settings.prefix_output_with_timestamp,
                 self._copy_for(rank, stream),
                 self._copy_lost,
+                painted(self._own_stream(stream)),
+                not has_input,
             )
             self._forwarders[(rank, kind)] = forwarder
         return forwarder
+
+    def _write_folded(self, stream: str, ranks: str, text: str) -> None:
+        stamp = timestamp() if self._settings.prefix_output_with_timestamp else ""
+        self._lines[stream].write(stamp + painted(self._own_stream(stream))(ranks, stream) + text)
+
+    def _flush(self) -> None:
+        for fold in self._folds.values():
+            fold.flush()
 
     def _own_stream(self, stream: str) -> Any:
         return getattr(sys, stream)
@@ -355,6 +388,7 @@ class Job:
 
     def _say(self, text: str) -> None:
         """Tell the user, below what ranks print."""
+        self._flush()
         self._lines["stderr"].write(f"{text}\n")
 
     def _name_of(self, rank: int) -> int | str:

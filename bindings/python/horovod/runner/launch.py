@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import errno
+import glob
 import logging
 import operator
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,11 +17,12 @@ from typing import Any
 from horovod.command_line import is_unread, tool
 from horovod.common.util import gloo_built, mpi_built
 from horovod.runner import _results
-from horovod.runner.agent_host import reason
+from horovod.runner.agent_host import count_cores, reason
 from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.hosts import parse_host_files, parse_hosts, parse_hosts_and_slots, too_few_slots
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.common.util.timeout import TimeoutException
+from horovod.runner.debugging import PATIENCE
 from horovod.runner.elastic.discovery import (
     FixedHosts,
     HostDiscovery,
@@ -42,6 +45,8 @@ from horovod.runner.util.cache import Cache
 # Options that nothing reads: in a job that is not elastic, beside another launcher.
 _ELASTIC = ("max_num_proc", "slots_per_host", "elastic_timeout", "reset_limit", "blacklist_cooldown_range")
 _EXTERNAL = ("mpi_args", "binding_args")
+_DEBUGGING = ("stdin", "debug")
+_OWN = ("termination_grace_seconds", "fold", *_DEBUGGING)  # of our own launcher
 _SAY_SECONDS = 1.0  # after a signal, for whoever reads the launcher's last words
 _BATCH_SYSTEMS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")  # in their jobs mpirun needs no ssh
 _NO_GLOO = (
@@ -96,8 +101,8 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
             print(f"horovodrun: {line}", file=sys.stderr)
         config_parser.set_args_from_config(args, config, given)
     config_parser.validate_config_args(args)
-    if args.num_proc is None and (args.host_discovery_script or not lsf.LSFUtils.using_lsf()):
-        parser.error("the following arguments are required: -np/--num-proc")
+    if args.num_proc is None and args.host_discovery_script:
+        parser.error("-np N is needed beside --host-discovery-script: how many processes the job begins with")
     check_counts(args)
     return args
 
@@ -178,6 +183,22 @@ def _number(value: float | None, variable: str, default: float) -> float:
         raise ValueError(f"{variable}={os.environ[variable]!r} must be a number of seconds") from None
 
 
+def _processes_here() -> int:
+    """Return how many processes this machine is for, and say so: one for each GPU, or else for each core."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = glob.glob("/dev/nvidia[0-9]*") if visible is None else visible.split(",")
+    gpus = sum(name.strip() not in ("", "-1") for name in names)
+    count, what = (gpus, "GPU") if gpus else (count_cores(), "core")
+    print(f"horovodrun: -np {count}: a process for each {what} of this machine", file=sys.stderr)
+    return count
+
+
+def _with_python(command: Sequence[str]) -> list[str]:
+    """Put a Python before a script that can't be executed by itself."""
+    is_script = command[0].endswith(".py") and os.path.isfile(command[0]) and shutil.which(command[0]) is None
+    return [*([sys.executable] if is_script else []), *command]
+
+
 def make_settings(args: argparse.Namespace) -> Settings:
     """Return the settings that parsed arguments ask for."""
     try:
@@ -189,7 +210,7 @@ def make_settings(args: argparse.Namespace) -> Settings:
         if len(found) == 1:  # one slot may have several GPUs
             found = {host: max(slots, args.num_proc or 0) for host, slots in found.items()}
         named = ",".join(f"{host}:{slots}" for host, slots in found.items())
-    hosts = named or f"localhost:{args.num_proc}"
+    hosts = named or f"localhost:{args.num_proc or _processes_here()}"
     infos = parse_hosts(hosts)
     return Settings(
         num_proc=args.num_proc or sum(info.slots for info in infos),
@@ -200,6 +221,9 @@ def make_settings(args: argparse.Namespace) -> Settings:
         nics=_interfaces(args.nics),
         output_filename=args.output_filename,
         prefix_output_with_timestamp=bool(args.prefix_output_with_timestamp),
+        fold=bool(args.fold),
+        stdin=args.stdin,
+        debug=args.debug,
         remote_shell=args.rsh_agent or os.environ.get("HOROVOD_RSH_AGENT"),
         start_timeout=_number(args.start_timeout, "HOROVOD_START_TIMEOUT", 30),
         termination_grace=_number(args.termination_grace_seconds, "HOROVOD_TERMINATION_GRACE_SECONDS", 5),
@@ -215,20 +239,25 @@ def _worker_environment(args: argparse.Namespace) -> dict[str, str]:
         env["NCCL_IB_DISABLE"] = "1"
     if args.use_gloo:
         env["HOROVOD_CPU_OPERATIONS"] = "gloo"
+    if args.debug is not None or (args.stdin is not None and sys.stdin.isatty()):
+        env.update(PATIENCE)
     return env
 
 
 def _without_effect(args: argparse.Namespace) -> list[str]:
     """Return a line for every option that was given and that nothing will read."""
-    reasons = {} if is_elastic(args) else dict.fromkeys(_ELASTIC, "it needs --min-np or --host-discovery-script")
+    reasons = dict.fromkeys(_ELASTIC, "it needs --min-np or --host-discovery-script")
+    if is_elastic(args):
+        reasons = dict.fromkeys(_DEBUGGING, "elastic jobs have no such option")
     if is_gloo_used(args.use_gloo, args.use_mpi, args.use_jsrun):
         reasons.update(dict.fromkeys(_EXTERNAL, "only --mpi and --jsrun read it"))
     else:
-        reasons["termination_grace_seconds"] = "mpirun and jsrun have no such option"
+        reasons.update(dict.fromkeys(_OWN, "mpirun and jsrun have no such option"))
     for option in config_parser.OPTIONS:
         if option.only_with is not None and getattr(args, option.only_with) is None:
             reasons[option.dest] = f"it needs {_flag_of(option.only_with)}"
-    return [f"{_flag_of(dest)} has no effect: {why}" for dest, why in reasons.items() if getattr(args, dest)]
+    given = {dest: why for dest, why in reasons.items() if getattr(args, dest) not in (None, False)}
+    return [f"{_flag_of(dest)} has no effect: {why}" for dest, why in given.items()]
 
 
 def _flag_of(dest: str) -> str:
@@ -280,7 +309,8 @@ def _check_all_hosts_ssh_successful(
     settings = Settings(len(host_addresses), "", ssh_port=ssh_port, ssh_identity_file=ssh_identity_file)
     try:
         check_hosts(settings, host_addresses, fn_cache)
-    except RuntimeError:
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
         return False
     return True
 
@@ -365,6 +395,7 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
         args = parse_args(argv)
         if not args.command:
             make_parser().error("the command to run is missing")
+        args.command = _with_python(args.command)
     except (ValueError, OSError) as error:
         if is_unread(error):
             raise

@@ -54,9 +54,9 @@ def make_parser() -> Parser:
     """
     parser = Parser(
         prog="horovodrun",
-        usage="horovodrun -np N [OPTION]... COMMAND ...",
+        usage="horovodrun [-np N] [OPTION]... COMMAND ...",
         examples=[
-            ("horovodrun -np 4 python train.py", "four processes on this machine"),
+            ("horovodrun python train.py", "a process for each GPU of this machine, or else for each core"),
             ("horovodrun -np 8 -H node1:4,node2:4 python train.py", "on two hosts, reached by ssh"),
             ("horovodrun -np 4 --min-np 2 --host-discovery-script ./hosts.sh python train.py", "on hosts that change"),
         ],
@@ -66,21 +66,47 @@ def make_parser() -> Parser:
     add = parser.add_argument
     version = f"{__version__} (Roda {roda_version})"
     add("-v", "--version", action="version", version=version, help="print the version and exit")
-    add("-np", "--num-proc", type=int, dest="num_proc", help="number of processes")
+    processes = "number of processes; auto, as by default: all slots of the hosts, or a process for each GPU of this "
+    processes += "machine, or else for each core"
+    add("-np", "--num-proc", type=_count, dest="num_proc", metavar="N", help=processes)
     add("-cb", "--check-build", action=_CheckBuild, nargs=0, help="print what is usable on this machine and exit")
     add("--disable-cache", action="store_true", help="with --mpi: ask hosts again that answered within the last hour")
-    add("--start-timeout", type=int, help="seconds for reaching the hosts [HOROVOD_START_TIMEOUT, 30]")
-    add("--network-interfaces", action="append", dest="nics", help="network interfaces to use, separated by commas")
-    add("--network-interface", action="append", dest="single_nics", help="one of them; may be given several times")
-    add("--output-filename", help="folder for files with each process's output, one folder rank.<R> each")
-    add("--verbose", action="store_true", help="tell what is done")
-    add("--config-file", help="YAML file with options; flags win over it")
+    start = "seconds in which all hosts must be reached [HOROVOD_START_TIMEOUT, 30]"
+    add("--start-timeout", type=int, metavar="SECONDS", help=start)
+    add("--network-interfaces", action="append", dest="nics", metavar="NAMES", help="network interfaces: eth0,eth1")
+    add("--network-interface", action="append", dest="single_nics", metavar="NAME", help="one of them, several times")
+    add("--verbose", action="store_true", help="tell what the launcher does")
+    add("--config-file", metavar="FILE", help="YAML file with options; flags win over it")
     grace = "seconds between SIGTERM and SIGKILL when a job is ended [HOROVOD_TERMINATION_GRACE_SECONDS, 5]"
-    add("--termination-grace-seconds", type=float, help=grace)
-    for add_group in (add_ssh, _add_tunables, _add_elastic, _add_library, _add_logging, _add_hosts, _add_controllers):
+    add("--termination-grace-seconds", type=float, metavar="SECONDS", help=grace)
+    groups = (_add_hosts, add_ssh, _add_output, _add_debugging, _add_elastic, _add_tunables, _add_library, _add_logging)
+    for add_group in (*groups, _add_controllers):
         add_group(parser)
     add("command", nargs=argparse.REMAINDER, help="what each process executes")
     return parser
+
+
+def _rank_or_all(text: str) -> str:
+    if text != "all" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a rank nor all")
+    return text if text == "all" else str(int(text))
+
+
+def _add_debugging(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("debugging")
+    text = "give the launcher's standard input to a rank, or to all: for breakpoint() and input()"
+    group.add_argument("--stdin", type=_rank_or_all, metavar="RANK", help=text)
+    text = "have a rank wait for a debugger (debugpy), and the others for that rank, without a time-out"
+    group.add_argument("--debug", type=int, metavar="RANK", help=text)
+
+
+def _count(text: str) -> int | None:
+    if text == "auto":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of processes nor auto") from None
 
 
 def _add_switch(group: Any, name: str, text: str, off_text: str = argparse.SUPPRESS, dest: str | None = None) -> None:
@@ -92,91 +118,116 @@ def _add_switch(group: Any, name: str, text: str, off_text: str = argparse.SUPPR
 def add_ssh(parser: argparse.ArgumentParser) -> None:
     """Add how other hosts are reached."""
     group = parser.add_argument_group("SSH")
-    group.add_argument("-p", "--ssh-port", type=int, help="port of the ssh servers")
-    group.add_argument("-i", "--ssh-identity-file", help="private key")
-    group.add_argument(
-        "--rsh-agent", help="command called as `<command> <host> <shell command>` instead of ssh [HOROVOD_RSH_AGENT]"
-    )
+    group.add_argument("-p", "--ssh-port", type=int, metavar="PORT", help="port of the hosts' ssh servers")
+    group.add_argument("-i", "--ssh-identity-file", metavar="FILE", help="private key for ssh")
+    agent = "command in place of ssh, called as `COMMAND HOST SHELL_COMMAND` [HOROVOD_RSH_AGENT]"
+    group.add_argument("--rsh-agent", metavar="COMMAND", help=agent)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output of the processes")
+    group.add_argument("--fold", action="store_true", help="print a line that several ranks print once: [0-3]<stdout>:")
+    stamp = "begin each line with the time, to the millisecond"
+    group.add_argument("-prefix-timestamp", "--prefix-output-with-timestamp", action="store_true", help=stamp)
+    files = "write what each rank prints to DIR/rank.R/stdout and stderr, too"
+    group.add_argument("--output-filename", metavar="DIR", help=files)
 
 
 def _add_tunables(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("tunables")
-    group.add_argument("--fusion-threshold-mb", type=int, help="largest bucket of fused tensors, MiB; 0: no fusion")
-    group.add_argument("--cycle-time-ms", type=float, help="longest time a ready tensor is held for others to join")
-    group.add_argument("--cache-capacity", type=int, help="entries of the response cache; 0: off")
-    _add_switch(group, "hierarchical-allreduce", "reduce inside hosts, then between them", "the opposite")
-    _add_switch(group, "hierarchical-allgather", "gather inside hosts, then between them", "the opposite")
-    _add_switch(group, "torus-allreduce", "reduce over a two-dimensional torus", "the opposite")
+    group = parser.add_argument_group("reducing and gathering")
+    fusion = "largest bucket of tensors that are reduced together, in MiB; 0: each tensor alone"
+    group.add_argument("--fusion-threshold-mb", type=int, metavar="MIB", help=fusion)
+    cycle = "longest time that a ready tensor waits for others to be fused with, in milliseconds"
+    group.add_argument("--cycle-time-ms", type=float, metavar="MS", help=cycle)
+    cache = "how many tensors ranks agree on by number instead of by name; 0: none"
+    group.add_argument("--cache-capacity", type=int, metavar="N", help=cache)
+    _add_switch(group, "hierarchical-allreduce", "reduce inside hosts first, then between them", "never do so")
+    _add_switch(group, "hierarchical-allgather", "gather inside hosts first, then between them", "never do so")
+    _add_switch(group, "torus-allreduce", "reduce over a two-dimensional torus", "never do so")
 
-    group = parser.add_argument_group("autotune")
-    _add_switch(group, "autotune", "tune while running")
-    group.add_argument("--autotune-log-file", help="CSV file; one with what was found for such a job is gone by")
-    group.add_argument("--autotune-warmup-samples", type=int, help="samples discarded at the start")
-    group.add_argument("--autotune-steps-per-sample", type=int, help="steps in a sample")
-    group.add_argument("--autotune-bayes-opt-max-samples", type=int, help="most samples")
-    group.add_argument("--autotune-gaussian-process-noise", type=float, help="noise that the search assumes, 0 to 1")
+    group = parser.add_argument_group("tuning while the job runs")
+    _add_switch(group, "autotune", "try values in the first steps, and keep the fastest")
+    log = "CSV file for what was found; a file from an equal job spares this one the search"
+    group.add_argument("--autotune-log-file", metavar="FILE", help=log)
+    group.add_argument("--autotune-warmup-samples", type=int, metavar="N", help="samples that do not count")
+    group.add_argument("--autotune-steps-per-sample", type=int, metavar="N", help="steps in a sample")
+    group.add_argument("--autotune-bayes-opt-max-samples", type=int, metavar="N", help="samples after which to end")
+    noise = "how much the search takes times to vary, 0 to 1"
+    group.add_argument("--autotune-gaussian-process-noise", type=float, metavar="X", help=noise)
 
     group = parser.add_argument_group("timeline")
-    group.add_argument("--timeline-filename", help="where rank 0 writes the timeline; {rank} in it: every rank")
-    _add_switch(group, "timeline-mark-cycles", "mark cycles in it")
+    timeline = "file for rank 0's timeline; {rank} in the name: one for each rank (roda-trace reads them)"
+    group.add_argument("--timeline-filename", metavar="FILE", help=timeline)
+    _add_switch(group, "timeline-mark-cycles", "mark the engine's cycles in the timeline")
 
-    group = parser.add_argument_group("stall check")
-    group.add_argument("--no-stall-check", action="store_true", help="do not report stalled tensors")
+    group = parser.add_argument_group("stalled tensors")
+    group.add_argument(
+        "--no-stall-check", action="store_true", help="do not warn of tensors that some ranks submit and others do not"
+    )
     group.add_argument("--stall-check", action="store_false", dest="no_stall_check", help=argparse.SUPPRESS)
-    group.add_argument(
-        "--stall-check-warning-time-seconds", type=int, help="seconds until a tensor counts as stalled (60)"
-    )
-    group.add_argument(
-        "--stall-check-shutdown-time-seconds", type=int, help="seconds until a stall ends the job (600); 0: never"
-    )
+    warn, end = "seconds until a warning names them (60)", "seconds until they end the job (600); 0: never"
+    group.add_argument("--stall-check-warning-time-seconds", type=int, metavar="SECONDS", help=warn)
+    group.add_argument("--stall-check-shutdown-time-seconds", type=int, metavar="SECONDS", help=end)
 
 
 def _add_elastic(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("elastic")
-    group.add_argument("--min-np", "--min-num-proc", type=int, dest="min_num_proc", help="least number of processes")
-    group.add_argument("--max-np", "--max-num-proc", type=int, dest="max_num_proc", help="most number of processes")
-    group.add_argument("--slots-per-host", type=int, help="slots of discovered hosts that do not say")
-    group.add_argument("--elastic-timeout", type=int, help="seconds to wait for enough slots")
-    group.add_argument("--reset-limit", type=int, help="most resets")
-    group.add_argument("--blacklist-cooldown-range", type=int, nargs=2, metavar=("MIN", "MAX"), help="seconds")
+    group = parser.add_argument_group("elastic jobs")
+    least, most = (
+        "fewest processes that a job goes on with when others are lost",
+        "most processes that it grows to when hosts come",
+    )
+    group.add_argument("--min-np", "--min-num-proc", type=int, dest="min_num_proc", metavar="N", help=least)
+    group.add_argument("--max-np", "--max-num-proc", type=int, dest="max_num_proc", metavar="N", help=most)
+    slots = "processes on a host for which the discovery script prints no number"
+    group.add_argument("--slots-per-host", type=int, metavar="N", help=slots)
+    patience = "seconds to wait for enough slots (600) [HOROVOD_ELASTIC_TIMEOUT]"
+    group.add_argument("--elastic-timeout", type=int, metavar="SECONDS", help=patience)
+    resets = "how often processes may change before the job ends"
+    group.add_argument("--reset-limit", type=int, metavar="N", help=resets)
+    cooldown = "seconds until a host that failed is used again: the first time, and at most"
+    group.add_argument("--blacklist-cooldown-range", type=int, nargs=2, metavar=("MIN", "MAX"), help=cooldown)
 
 
 def _add_library(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("libraries")
     _add_switch(group, "mpi-threads-disable", "ask MPI for a single thread")
-    group.add_argument("--mpi-args", help="appended to mpirun's arguments")
-    group.add_argument("--tcp", action="store_true", help="no InfiniBand")
-    group.add_argument("--binding-args", help="replaces mpirun's binding arguments")
-    group.add_argument("--num-nccl-streams", type=int, help="device streams used in turn")
-    group.add_argument("--thread-affinity", type=int, help="core of the engine's thread, of one process a host")
-    group.add_argument("--gloo-timeout-seconds", type=int, help="time for connecting and for an operation")
+    group.add_argument("--mpi-args", metavar="ARGS", help="with --mpi: further arguments of mpirun")
+    group.add_argument("--binding-args", metavar="ARGS", help="with --mpi: mpirun's arguments that bind processes")
+    group.add_argument("--tcp", action="store_true", help="do not use InfiniBand")
+    group.add_argument("--num-nccl-streams", type=int, metavar="N", help="CUDA streams that NCCL's calls take turns on")
+    affinity = "core for the engine's thread, on hosts with one process"
+    group.add_argument("--thread-affinity", type=int, metavar="CORE", help=affinity)
+    gloo = "with --gloo: seconds for connecting, and for an operation"
+    group.add_argument("--gloo-timeout-seconds", type=int, metavar="SECONDS", help=gloo)
 
 
 def _add_logging(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("logging")
+    group = parser.add_argument_group("log of the engine")
     levels = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL"]
-    group.add_argument("--log-level", choices=levels, help="least severe level to print")
+    group.add_argument("--log-level", choices=levels, help="least severe messages to print")
     stamps = group.add_mutually_exclusive_group()
     stamps.add_argument("--log-with-timestamp", action="store_true", help=argparse.SUPPRESS)
-    stamps.add_argument("--log-without-timestamp", action="store_false", dest="log_with_timestamp", help="no time")
+    no_time = "print messages without the time"
+    stamps.add_argument("--log-without-timestamp", action="store_false", dest="log_with_timestamp", help=no_time)
     stamps.add_argument("--log-hide-timestamp", action="store_false", dest="log_with_timestamp", help=argparse.SUPPRESS)
     stamps.add_argument(
         "--no-log-hide-timestamp", action="store_true", dest="log_with_timestamp", help=argparse.SUPPRESS
-    )
-    stamps.add_argument(
-        "-prefix-timestamp", "--prefix-output-with-timestamp", action="store_true", help="time before every output line"
     )
 
 
 def _add_hosts(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("hosts").add_mutually_exclusive_group()
-    group.add_argument("-H", "--hosts", help="host:slots,host:slots; by default this host, or an LSF job's")
-    group.add_argument("-hostfile", "--hostfile", help="file with lines `<host> slots=<n>`, or a batch system's")
-    group.add_argument("--host-discovery-script", help="script that prints the hosts of an elastic job")
+    hosts = "host:slots,host:slots; by default this machine, or the hosts of an LSF job"
+    group.add_argument("-H", "--hosts", metavar="HOSTS", help=hosts)
+    file = "file with a line `HOST slots=N` for each host, or a batch system's file"
+    group.add_argument("-hostfile", "--hostfile", metavar="FILE", help=file)
+    script = "program that prints a line `HOST:N` for each host that there is at the moment"
+    group.add_argument("--host-discovery-script", metavar="FILE", help=script)
 
 
 def _add_controllers(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("controller").add_mutually_exclusive_group()
-    group.add_argument("--gloo", action="store_true", dest="use_gloo", help="use Gloo for tensors in host memory")
-    group.add_argument("--mpi", action="store_true", dest="use_mpi", help="use MPI")
-    group.add_argument("--jsrun", action="store_true", dest="use_jsrun", help="launch with jsrun, in an LSF job")
+    group = parser.add_argument_group("starting and moving data").add_mutually_exclusive_group()
+    gloo = "use Gloo for tensors in host memory"
+    group.add_argument("--gloo", action="store_true", dest="use_gloo", help=gloo)
+    group.add_argument("--mpi", action="store_true", dest="use_mpi", help="start by mpirun, and use MPI")
+    group.add_argument("--jsrun", action="store_true", dest="use_jsrun", help="start by jsrun, in an LSF job")

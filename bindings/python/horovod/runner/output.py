@@ -6,12 +6,36 @@ import codecs
 import contextlib
 import os
 import re
-import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import IO, Any
 
+from horovod.command_line import paints
+
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])")
+_COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # red is that of errors
 _LONGEST = 1 << 18  # characters of a line that are kept until its end has come
+
+
+def prefix_of(index: int | str, stream: str) -> str:
+    """Return what stands before a line of a rank: ``[3]<stdout>:``."""
+    return f"[{index}]<{stream}>:"
+
+
+def painted(target: Any) -> Callable[[int | str, str], str]:
+    """Return the same for what goes to a stream of this process: a terminal's ranks have colours."""
+    paint = paints(target)
+
+    def prefix(index: int | str, stream: str) -> str:
+        number = int(index) if str(index).isdigit() else sum(map(ord, str(index)))
+        return paint(prefix_of(index, stream), str(_COLOURS[number % len(_COLOURS)]))
+
+    return prefix
+
+
+def timestamp() -> str:
+    """Return the local time, with milliseconds, for the begin of a line."""
+    return f"{datetime.now().isoformat(timespec='milliseconds')} "
 
 
 class MultiFile:
@@ -55,6 +79,10 @@ class LineForwarder:
         Gets the bytes as they come. One that can't be written is given up: what is forwarded goes on.
     copy_lost : callable
         ``copy_lost(path, error)``: told when that happens.
+    prefix : callable
+        Returns the prefix of an index and a stream.
+    waits_for_ends : bool
+        Keep the begin of a line until its end comes; else somebody may be asked something by it.
     """
 
     def __init__(
@@ -65,10 +93,14 @@ class LineForwarder:
         with_timestamp: bool = False,
         copy: IO[bytes] | None = None,
         copy_lost: Callable[[str, OSError], None] = lambda _path, _error: None,
+        prefix: Callable[[int | str, str], str] = prefix_of,
+        waits_for_ends: bool = True,
     ) -> None:
         self._target = write
         self._stream = stream
-        self._prefix = "" if index is None or stream is None else f"[{index}]<{stream}>:"
+        self._prefix_of = prefix
+        self._most = _LONGEST if waits_for_ends else 0
+        self._prefix = "" if index is None or stream is None else prefix(index, stream)
         self._with_timestamp = with_timestamp and bool(self._prefix)
         self._copy = copy
         self._copy_lost = copy_lost
@@ -81,8 +113,8 @@ class LineForwarder:
 
     def rename(self, index: int) -> None:
         """Prefix lines so from now on: a worker of an elastic job has another rank."""
-        if self._prefix:
-            self._prefix = f"[{index}]<{self._stream}>:"
+        if self._prefix and self._stream is not None:
+            self._prefix = self._prefix_of(index, self._stream)
 
     def feed(self, data: bytes) -> None:
         """Forward the lines that `data` completes; a carriage return ends a line as a line feed does."""
@@ -98,7 +130,7 @@ class LineForwarder:
             self._is_within = False
         self._partial.append(text[end:])
         self._kept += len(text) - end
-        if self._kept > _LONGEST:
+        if self._kept > self._most:
             self._pass_on()
 
     def end_line(self) -> None:
@@ -132,7 +164,7 @@ class LineForwarder:
         return text[1:]
 
     def _begin(self) -> str:
-        return f"{time.asctime() if self._with_timestamp else ''}{self._prefix}"
+        return (timestamp() if self._with_timestamp else "") + self._prefix
 
     def _take_partial(self) -> list[str]:
         partial, self._partial, self._kept = self._partial, [], 0
@@ -180,6 +212,12 @@ class LineStream:
             text = f"\n{text}" if self._open.cut() else text
         self._open = None if text.endswith("\n") else source
         self._write(text)
+
+    def end_line(self) -> None:
+        """Take note that a line has got its end: somebody typed it."""
+        if self._open is not None:
+            self._open.cut()
+            self._open = None
 
 
 def make_output_folder(path: str) -> None:

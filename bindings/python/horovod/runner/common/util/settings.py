@@ -17,6 +17,12 @@ class Settings:
         ``host:slots,host:slots``.
     nics : list of str
         Interfaces that the user named, in order; empty when none were.
+    fold : bool
+        Print equal lines of several ranks once.
+    stdin : str or None
+        Rank that gets the launcher's standard input, or ``all``.
+    debug : int or None
+        Rank that waits for a debugger.
     remote_shell : str or None
         Command that stands in for ssh: called as ``<command> <host> <shell command>``.
     start_timeout : float
@@ -41,6 +47,9 @@ class Settings:
     nics: list[str] = field(default_factory=list)
     output_filename: str | None = None
     prefix_output_with_timestamp: bool = False
+    fold: bool = False
+    stdin: str | None = None
+    debug: int | None = None
     remote_shell: str | None = None
     start_timeout: float = 30.0
     termination_grace: float = 5.0
