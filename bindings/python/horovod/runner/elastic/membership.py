@@ -328,8 +328,8 @@ class Membership:
             if self._unfinished:
                 count = len(self._unfinished)
                 others = "another was" if count == 1 else f"{count} others were"
-                text = f"Worker {self._finisher} ended with status 0 while {others} still training, and the job with it."
-                self._do(Say(text))
+                text = f"ended with status 0 while {others} still training, and the job with it."
+                self._do(Say(f"Worker {self._finisher} {text}"))
             self.stop(self._late_failure)
 
     def _end_early_surplus(self, surplus: Sequence[Worker], now: float) -> None:
