@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -116,37 +116,16 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     # The instance is taken over rather than built anew: whatever the class's constructor wants stays as it was given.
     # Functions set on the instance (a scheduler wraps `step`) belong to the old one.
     result.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k not in ("step", "zero_grad")})
-    names = checked_names(optimizer, named_parameters)
+    arguments: list[Any] = [checked_names(optimizer, named_parameters), compression, backward_passes_per_step]
     if use_delta:
         if process_set.process_set_id != 0:
             raise NotImplementedError("Adasum does not support non-global process sets yet.")
-        distribute(result, names, compression, backward_passes_per_step)
     elif sharded:
-        distribute(
-            result,
-            names,
-            compression,
-            backward_passes_per_step,
-            op,
-            gradient_predivide_factor,
-            sparse_as_dense,
-            process_set,
-            unused_as_none,
-        )
+        arguments += [op, gradient_predivide_factor, sparse_as_dense, process_set, unused_as_none]
     else:
-        distribute(
-            result,
-            names,
-            compression,
-            backward_passes_per_step,
-            op,
-            gradient_predivide_factor,
-            groups,
-            sparse_as_dense,
-            process_set,
-            gradient_as_bucket_view,
-            unused_as_none,
-        )
+        arguments += [op, gradient_predivide_factor, groups, sparse_as_dense, process_set]
+        arguments += [gradient_as_bucket_view, unused_as_none]
+    distribute(result, *arguments)
     return result
 
 
