@@ -193,7 +193,6 @@ std::string library_version() {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
-// UCX ends the process where it gets no descriptor.
 void check_descriptors() {
   constexpr int kNeeded = 16;
   std::vector<UniqueFd> descriptors;

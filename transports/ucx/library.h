@@ -85,6 +85,8 @@ enum class Reach { kHost, kNetwork };
 
 // Throws sdk::Failure(RODA_ERR_UNAVAILABLE) with the reason when UCX can't be used on this machine. Undone at once.
 void probe_library();
+// Throws sdk::Failure where this process has too few descriptors left for a worker: UCX would end the process.
+void check_descriptors();
 
 // The version that is loaded, "1.13.1".
 std::string library_version();
@@ -235,6 +237,7 @@ class Worker {
     // The default is everything, which includes UCP_WAKEUP_EDGE: events that are there already would wake nobody.
     params.events =
         UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX;
+    check_descriptors();
     ucs_status_t status = ucp.worker_create(library.get(), &params, &worker_);
     if (status != UCS_OK) {
       // UCX does not hand on why a device refused.

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import PYTHON, Launch
 from horovod import _roda
 
 needs_ucx = pytest.mark.skipif(not _roda.transport_usable("ucx"), reason="the ucx transport is not usable")
@@ -80,3 +81,26 @@ def test_a_transport_without_a_name_is_refused(value: str) -> None:
     done = run(INIT, HOROVOD_CPU_OPERATIONS=value)
     assert done.returncode != 0
     assert f"HOROVOD_CPU_OPERATIONS='{value}' lacks a name" in done.stderr
+
+
+WITHOUT_DESCRIPTORS = """
+import os, resource
+import horovod.torch as hvd
+hvd.init()
+if hvd.rank() == 1:
+    used = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 8, used + 8))
+try:
+    hvd.barrier()
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@needs_ucx
+def test_a_group_without_descriptors_is_an_error_on_all_ranks(horovodrun: Launch) -> None:
+    done = horovodrun(
+        "-np", "2", PYTHON, "-c", WITHOUT_DESCRIPTORS, env={**os.environ, "HOROVOD_CPU_OPERATIONS": "ucx"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("more file descriptors than this process may open") == 2
