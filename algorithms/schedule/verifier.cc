@@ -1,10 +1,8 @@
 #include "algorithms/schedule/verifier.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "algorithms/index.h"
@@ -118,35 +116,6 @@ void check_ranges(const Step& step, const std::vector<Schedule>& ranks, int rank
   check_lengths(step.dst, dst_owner, step.src, src_owner);
 }
 
-// Who uses a chunk or a signal first, by lane: nobody else may.
-class LaneOwners {
- public:
-  void claim_step(const Step& step, int rank, int lane) {
-    if (is_signal(step.kind)) return claim({-1, 0, step.signal}, lane, "signal " + std::to_string(step.signal));
-    claim_range(step.src, reads_peer(step.kind) ? step.peer : rank, lane);
-    claim_range(step.other, rank, lane);
-    claim_range(step.dst, step.kind == StepKind::kPut ? step.peer : rank, lane);
-  }
-
- private:
-  using Key = std::tuple<int, int, int>;  // rank, space, chunk; rank -1: a signal
-
-  void claim_range(const Range& range, int rank, int lane) {
-    for (int i = 0; i < range.count; ++i) {
-      claim({rank, static_cast<int>(range.space), range.first + i}, lane, to_text(range));
-    }
-  }
-
-  void claim(const Key& key, int lane, const std::string& what) {
-    const auto [entry, added] = owners_.emplace(key, lane);
-    if (!added && entry->second != lane) {
-      complain("touches " + what + ", which belongs to lane " + std::to_string(entry->second));
-    }
-  }
-
-  std::map<Key, int> owners_;
-};
-
 void check_step(const Step& step, const std::vector<Schedule>& ranks, int rank) {
   if (step.kind == StepKind::kCall) complain("is a call, which only composed schedules make");
   if (step.kind > StepKind::kCall) complain("unknown kind of step");
@@ -154,14 +123,14 @@ void check_step(const Step& step, const std::vector<Schedule>& ranks, int rank) 
   check_ranges(step, ranks, rank);
 }
 
-// Calls f(rank, lane, step) for each; puts a complaint in its place.
+// Calls f(rank, step) for each; puts a complaint in its place.
 void for_each_step(const std::vector<Schedule>& ranks, auto f) {
   for (const Schedule& schedule : ranks) {
     for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
       int index = 0;
       for (const Step& step : schedule.lanes[lane].steps) {
         try {
-          f(schedule.rank, static_cast<int>(lane), step);
+          f(schedule.rank, step);
         } catch (const Complaint& complaint) {
           throw Violation{schedule.algorithm, schedule.rank, static_cast<int>(lane), index,
                           to_text(step) + ": " + complaint.text};
@@ -172,7 +141,7 @@ void for_each_step(const std::vector<Schedule>& ranks, auto f) {
   }
 }
 
-// What can be seen without executing: shapes, ranges, peers, signals, lanes. After it, every index in the schedules is
+// What can be seen without executing: shapes, ranges, peers, signals. After it, every index in the schedules is
 // valid.
 void check(const std::vector<Schedule>& ranks) {
   if (ranks.empty()) throw Violation{"?", 0, -1, -1, "there are no ranks"};
@@ -185,10 +154,7 @@ void check(const std::vector<Schedule>& ranks) {
       throw Violation{schedule.algorithm, rank, -1, -1, complaint.text};
     }
   }
-  for_each_step(ranks, [&](int rank, int, const Step& step) { check_step(step, ranks, rank); });
-  if (std::ranges::none_of(ranks, [](const Schedule& s) { return s.lanes.size() > 1; })) return;
-  LaneOwners owners;
-  for_each_step(ranks, [&](int rank, int lane, const Step& step) { owners.claim_step(step, rank, lane); });
+  for_each_step(ranks, [&](int rank, const Step& step) { check_step(step, ranks, rank); });
 }
 
 // One call among all ranks.
