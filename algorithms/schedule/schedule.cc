@@ -61,6 +61,12 @@ std::uint32_t needs_of(const Schedule& schedule) {
   return needs;
 }
 
+std::uint32_t needs_of(const std::vector<Schedule>& ranks) {
+  std::uint32_t needs = 0;
+  for (const Schedule& schedule : ranks) needs |= needs_of(schedule);
+  return needs;
+}
+
 std::int32_t chunk_count(const Schedule& s, Space space) {
   if (space == Space::kScratch) return s.scratch_chunks;
   if (space == Space::kProducts) return s.product_chunks;

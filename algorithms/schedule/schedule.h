@@ -1,8 +1,8 @@
 // A collective algorithm as data: what one rank does, as lanes of steps over chunk ranges.
 //
 // A schedule knows no transport, no dtype and no byte count. It is made once per (algorithm, rank, group size, root)
-// and bound to memory by the executor, which turns chunks into byte ranges. The verifier and the simulator read the
-// same value that the executor runs.
+// and compiled to a program (program.h), which the executor binds to memory and runs; the verifier plays the same
+// program. The simulator reads the schedule.
 //
 // Initial and final state, per collective (P = group size, C = Schedule::chunks):
 //   allreduce       in place:  Output holds this rank's contribution in C chunks; ends as the reduction on every rank.
@@ -21,7 +21,7 @@
 //   barrier         no data: no rank ends before every rank has started.
 //
 // A composed schedule (plan/compile.h) is made of copies and calls: collectives among some of the ranks, each run by an
-// algorithm's schedule or by a library's own. It never works in place, knows whose data each scratch chunk is.
+// algorithm's program or by a library's own. It never works in place, knows whose data each scratch chunk is.
 #pragma once
 
 #include <roda/abi/types.h>
@@ -211,6 +211,7 @@ enum Needs : std::uint32_t {
 
 std::uint32_t needs_of(StepKind kind);
 std::uint32_t needs_of(const Schedule& schedule);
+std::uint32_t needs_of(const std::vector<Schedule>& ranks);
 
 // Whether a schedule with these Needs works on its peers' memory.
 constexpr bool is_one_sided(std::uint32_t needs) { return (needs & (kNeedsGet | kNeedsPut | kNeedsSignals)) != 0; }

@@ -20,12 +20,6 @@ Registry& registry() {
   return *instance;
 }
 
-std::uint32_t needs_of_all(const std::vector<Schedule>& ranks) {
-  std::uint32_t needs = 0;
-  for (const Schedule& schedule : ranks) needs |= needs_of(schedule);
-  return needs;
-}
-
 }  // namespace
 
 UserAlgorithm::UserAlgorithm(Collective collective, std::string name, std::string source, std::string digest,
@@ -44,7 +38,7 @@ UserAlgorithm::Objection UserAlgorithm::prove(int size) const {
   const auto found = sizes_.find(size);
   if (found == sizes_.end()) return name_ + " does not run" + of_size;
   if (const auto violation = verify(found->second)) return violation->to_text() + of_size;
-  const std::uint32_t needs = needs_of_all(found->second);
+  const std::uint32_t needs = needs_of(found->second);
   if (algorithm_.needs == 0) algorithm_.needs = needs;
   if ((needs & ~algorithm_.needs) == 0) return std::nullopt;
   return name_ + of_size + " needs more of a transport than on the size that was proved first";

@@ -1,16 +1,22 @@
 #include "algorithms/schedule/verifier.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <memory>
+#include <numeric>
+#include <utility>
 
-#include "algorithms/schedule/verify/run.h"
+#include "algorithms/index.h"
+#include "algorithms/schedule/verify/proof.h"
 
 namespace roda::schedule {
 namespace {
 
+using verifier::Blocks;
 using verifier::complain;
+using verifier::Complaint;
 using verifier::length_of;
+using verifier::Proof;
+using verifier::Setting;
 
 void check_shape(const Schedule& schedule, const Schedule& first, int rank, int size) {
   if (schedule.rank != rank || schedule.size != size) complain("is made for another rank or size");
@@ -23,7 +29,7 @@ void check_shape(const Schedule& schedule, const Schedule& first, int rank, int 
   const roda_collective_entry& data = entry_of(schedule.collective);
   const bool chunk_per_rank = data.input == RODA_ALL_PARTS || data.output == RODA_ALL_PARTS;
   if (chunk_per_rank && schedule.chunks != size) complain("needs one chunk per rank");
-  if (schedule.scratch.empty() && is_between_pairs(schedule.collective) && schedule.scratch_chunks != 0) {
+  if (is_between_pairs(schedule.collective) && schedule.scratch_chunks != 0) {
     complain(std::string(collective_name(schedule.collective)) + " has no scratch");
   }
 }
@@ -99,7 +105,7 @@ void check_ranges(const Step& step, const std::vector<Schedule>& ranks, int rank
   }
   const bool is_remote_scratch =
       (src_remote && step.src.space == Space::kScratch) || (dst_remote && step.dst.space == Space::kScratch);
-  if (is_remote_scratch && own.scratch.empty()) complain("reaches into a peer's scratch, which has no window");
+  if (is_remote_scratch) complain("reaches into a peer's scratch, which has no window");
   if (!has_src(step.kind) || !has_dst(step.kind)) return;
   if (step.dst.count == 0 && step.kind != StepKind::kRecvReduce) complain("moves nothing");
   if (is_adasum(step.kind)) return check_operands(step, own);
@@ -110,56 +116,32 @@ void check_ranges(const Step& step, const std::vector<Schedule>& ranks, int rank
   check_lengths(step.dst, dst_owner, step.src, src_owner);
 }
 
-// Who uses a chunk or a signal first, by lane: nobody else may.
-class LaneOwners {
- public:
-  void claim_step(const Step& step, int rank, int lane) {
-    if (is_signal(step.kind)) return claim({-1, 0, step.signal}, lane, "signal " + std::to_string(step.signal));
-    claim_range(step.src, reads_peer(step.kind) ? step.peer : rank, lane);
-    claim_range(step.other, rank, lane);
-    claim_range(step.dst, step.kind == StepKind::kPut ? step.peer : rank, lane);
-  }
-
- private:
-  using Key = std::tuple<int, int, int>;  // rank, space, chunk; rank -1: a signal
-
-  void claim_range(const Range& range, int rank, int lane) {
-    for (int i = 0; i < range.count; ++i) {
-      claim({rank, static_cast<int>(range.space), range.first + i}, lane, to_text(range));
-    }
-  }
-
-  void claim(const Key& key, int lane, const std::string& what) {
-    const auto [entry, added] = owners_.emplace(key, lane);
-    if (!added && entry->second != lane) {
-      complain("touches " + what + ", which belongs to lane " + std::to_string(entry->second));
-    }
-  }
-
-  std::map<Key, int> owners_;
-};
-
 void check_step(const Step& step, const std::vector<Schedule>& ranks, int rank) {
-  if (step.kind == StepKind::kCall) complain("is a call: the schedule is not expanded");
+  if (step.kind == StepKind::kCall) complain("is a call, which only composed schedules make");
   if (step.kind > StepKind::kCall) complain("unknown kind of step");
   check_peer(step, ranks[static_cast<std::size_t>(rank)]);
   check_ranges(step, ranks, rank);
 }
 
-// Calls f(rank, lane, step) for each; puts a complaint in its place.
+// Calls f(rank, step) for each; puts a complaint in its place.
 void for_each_step(const std::vector<Schedule>& ranks, auto f) {
   for (const Schedule& schedule : ranks) {
     for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
-      const std::vector<Step>& steps = schedule.lanes[lane].steps;
-      for (std::size_t index = 0; index < steps.size(); ++index) {
-        verifier::in_step(schedule, static_cast<int>(lane), static_cast<int>(index),
-                          [&] { f(schedule.rank, static_cast<int>(lane), steps[index]); });
+      int index = 0;
+      for (const Step& step : schedule.lanes[lane].steps) {
+        try {
+          f(schedule.rank, step);
+        } catch (const Complaint& complaint) {
+          throw Violation{schedule.algorithm, schedule.rank, static_cast<int>(lane), index,
+                          to_text(step) + ": " + complaint.text};
+        }
+        ++index;
       }
     }
   }
 }
 
-// What can be seen without executing: shapes, ranges, peers, signals, lanes. After it, every index in the schedules is
+// What can be seen without executing: shapes, ranges, peers, signals. After it, every index in the schedules is
 // valid.
 void check(const std::vector<Schedule>& ranks) {
   if (ranks.empty()) throw Violation{"?", 0, -1, -1, "there are no ranks"};
@@ -168,14 +150,69 @@ void check(const std::vector<Schedule>& ranks) {
     const Schedule& schedule = ranks[static_cast<std::size_t>(rank)];
     try {
       check_shape(schedule, ranks[0], rank, size);
-    } catch (const verifier::Complaint& complaint) {
+    } catch (const Complaint& complaint) {
       throw Violation{schedule.algorithm, rank, -1, -1, complaint.text};
     }
   }
-  for_each_step(ranks, [&](int rank, int, const Step& step) { check_step(step, ranks, rank); });
-  if (std::ranges::none_of(ranks, [](const Schedule& s) { return s.lanes.size() > 1; })) return;
-  LaneOwners owners;
-  for_each_step(ranks, [&](int rank, int lane, const Step& step) { owners.claim_step(step, rank, lane); });
+  for_each_step(ranks, [&](int rank, const Step& step) { check_step(step, ranks, rank); });
+}
+
+// One call among all ranks.
+std::vector<Schedule> around(const std::vector<Program>& programs) {
+  std::vector<Schedule> ranks;
+  std::vector<std::int32_t> numbers(programs.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const auto members = std::make_shared<const std::vector<std::int32_t>>(numbers);
+  for (std::int32_t& number : numbers) ++number;
+  for (const Program& program : programs) {
+    const roda_collective_entry& data = entry_of(program.collective);
+    Schedule& made = ranks.emplace_back();
+    made.algorithm = program.algorithm;
+    made.collective = program.collective;
+    made.rank = program.rank;
+    made.size = program.size;
+    made.root = program.root;
+    made.chunks = program.chunks;
+    made.in_place = false;
+    made.stages = 1;
+    Call call{program.collective, program.algorithm, 0, members, program.rank, program.root, {}, {}, 1};
+    if (data.input == RODA_ALL_PARTS) call.src_ends = numbers;
+    if (data.output == RODA_ALL_PARTS) call.dst_ends = numbers;
+    made.calls.push_back(std::move(call));
+    const Range output{Space::kOutput, 0, chunk_count(made, Space::kOutput)};
+    const bool has_input =
+        !is(program.collective, RODA_ROOTED) || is_for_root(program.collective) || program.rank == program.root;
+    const Range input{Space::kInput, 0, chunk_count(made, Space::kInput)};
+    made.lanes.push_back({{{StepKind::kCall, 0, has_input ? input : output, output}}});
+  }
+  return ranks;
+}
+
+// How the executor may run it; first as the schedule means it, with what peers touch where the user has it.
+std::vector<std::vector<Setting>> settings_of(const std::vector<Program>& ranks) {
+  const Program& first = ranks.front();
+  const bool is_moved_in =
+      !first.in_place || entry_of(first.collective).input == RODA_ALL_PARTS || is_for_root(first.collective);
+  const Setting apart{false, Blocks::kOwn}, in_output{true, Blocks::kOwn}, lent{true, Blocks::kUser};
+  std::vector<std::vector<Setting>> all{{{!is_moved_in, Blocks::kUser}}};
+  if (first.one_sided() || !is_moved_in) all.push_back({apart});
+  if (entry_of(first.collective).input != RODA_ALL_PARTS && (is_moved_in || first.one_sided()))
+    all.push_back({in_output});
+  if (!takes_buckets(first)) return all;
+  all.push_back({{false, Blocks::kBucket}});
+  const bool is_lent =
+      first.in_place && std::ranges::all_of(ranks, [](const Program& p) { return p.late_readers.empty(); });
+  all.push_back(is_lent ? std::vector{apart, lent, in_output} : std::vector{apart, in_output});
+  return all;
+}
+
+void prove(const std::vector<Program>& ranks) {
+  const std::vector<Schedule> schedules = around(ranks);
+  for (std::vector<Setting>& settings : settings_of(ranks)) {
+    Proof(
+        schedules, [&](const Call&) -> const std::vector<Program>& { return ranks; }, std::move(settings))
+        .run();
+  }
 }
 
 }  // namespace
@@ -187,10 +224,21 @@ std::string Violation::to_text() const {
   return text + ": " + message;
 }
 
+std::optional<Violation> verify(const std::vector<Program>& ranks) {
+  try {
+    prove(ranks);
+  } catch (const Violation& violation) {
+    return violation;
+  }
+  return std::nullopt;
+}
+
 std::optional<Violation> verify(const std::vector<Schedule>& ranks) {
   try {
     check(ranks);
-    verifier::Run(ranks).run();
+    const Compiled made = compile(ranks, needs_of(ranks));
+    if (made.wrong) return Violation{ranks.front().algorithm, 0, -1, -1, *made.wrong};
+    prove(made.ranks);
   } catch (const Violation& violation) {
     return violation;
   }

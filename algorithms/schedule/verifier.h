@@ -1,19 +1,23 @@
-// Proves a schedule right without running it: executes the schedules of all ranks symbolically.
+// Proves right what the executor runs, without running it: plays the programs of all ranks symbolically.
 //
 // What is checked: every rank ends with exactly what the collective promises, each contribution counted once, and with
 // the same bits on all ranks (reductions are commutative here, not associative); no deadlock even if no message is
 // buffered; nothing is read before it is defined, or written while a peer may still read it, where "before" means
 // ordered by messages and signals and not by luck; lanes share no data and no signals; ranges, peers and signals exist;
-// messages match in length; every signal is waited for. One run decides: what a step waits for is fixed by its place in
-// the schedule, so all orders of execution end alike unless a data race is found.
+// messages match in length; every signal is waited for. One run decides: what an op waits for is fixed by its place in
+// the program, so all orders of execution end alike unless a data race is found.
 //
-// Pure functions, any thread. Cost: about steps x size of the group.
+// A program is played in each way in which the executor may run it: with the input apart from the output or in it, with
+// peers that look into a block or into the user's memory, out of a bucket, and ranks that differ in that.
+//
+// Pure functions, any thread. Cost: about ops x size of the group.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "algorithms/schedule/program.h"
 #include "algorithms/schedule/schedule.h"
 
 namespace roda::schedule {
@@ -29,7 +33,15 @@ struct Violation {
   std::string to_text() const;  // "ring: rank 2, lane 0, step 5: message"
 };
 
-// `ranks[r]` is the schedule of rank r. nullopt: right.
+// `ranks[r]` is the program of rank r. nullopt: right.
+std::optional<Violation> verify(const std::vector<Program>& ranks);
+
+// Of schedules: what they are compiled to.
 std::optional<Violation> verify(const std::vector<Schedule>& ranks);
+
+// Of composed schedules, each call by the programs of its algorithm; a library's own collective, whose insides nobody
+// sees, by those of an algorithm of messages. Beside the above: the members of a group make the same calls in the same
+// order, which is all that tells native ones apart; no region is read after another of its buffer was written.
+std::optional<Violation> verify_composed(const std::vector<Schedule>& ranks);
 
 }  // namespace roda::schedule

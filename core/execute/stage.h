@@ -12,6 +12,7 @@
 #include <string>
 
 #include "algorithms/plan/slices.h"
+#include "algorithms/schedule/program.h"
 #include "core/execute/trace.h"
 #include "plugins/base/status.h"
 
@@ -19,7 +20,7 @@ namespace roda::execute {
 
 class Bucket;
 struct DeviceQueue;
-struct Program;
+
 class TransportGroup;
 
 // The sizes that shape execution.
@@ -140,6 +141,7 @@ class Stage {
 
 // The two kinds that do the work. `group` and `options` outlive them.
 std::unique_ptr<Stage> make_native_stage(TransportGroup& group);
-std::unique_ptr<Stage> make_schedule_stage(TransportGroup& group, const ExecuteOptions& options, Program program);
+std::unique_ptr<Stage> make_schedule_stage(TransportGroup& group, const ExecuteOptions& options,
+                                           std::shared_ptr<const schedule::Program> program);
 
 }  // namespace roda::execute

@@ -1,6 +1,8 @@
 #include "core/execute/stage_pool.h"
 
-#include "core/execute/schedule/program.h"
+#include <algorithm>
+
+#include "algorithms/schedule/program.h"
 
 namespace roda::execute {
 
@@ -13,18 +15,27 @@ Status StagePool::acquire(int collective, const std::string& algorithm, int root
     *stage = entry->kept.take();
     return {};
   }
-  std::unique_ptr<Stage> made;
+  std::unique_ptr<Entry> made;
   RODA_RETURN_IF_ERROR(make(collective, algorithm, root, &made));
-  entries_.push_back(std::make_unique<Entry>(Entry{collective, root, algorithm, KeptStage(std::move(made))}));
+  entries_.push_back(std::move(made));
   *stage = entries_.back()->kept.take();
   return {};
 }
 
-Status StagePool::make(int collective, const std::string& algorithm, int root, std::unique_ptr<Stage>* stage) {
+const schedule::Program* StagePool::program_of(const Stage& stage) const {
+  const auto entry = std::ranges::find_if(entries_, [&](const auto& e) { return e->kept.stage.get() == &stage; });
+  return entry == entries_.end() ? nullptr : (*entry)->program.get();
+}
+
+Status StagePool::make(int collective, const std::string& algorithm, int root, std::unique_ptr<Entry>* entry) {
+  const auto keep = [&](std::shared_ptr<const schedule::Program> program, std::unique_ptr<Stage> stage) {
+    *entry =
+        std::make_unique<Entry>(Entry{collective, root, algorithm, std::move(program), KeptStage(std::move(stage))});
+  };
   const std::string transport = group_.context().name();
   if (algorithm == schedule::kNative) {
     if (!group_.context().has(RODA_CAP_NATIVE)) return Status::unsupported(transport + " has no native collectives");
-    *stage = make_native_stage(group_);
+    keep(nullptr, make_native_stage(group_));
     return {};
   }
   const auto kind = static_cast<schedule::Collective>(collective);
@@ -41,9 +52,11 @@ Status StagePool::make(int collective, const std::string& algorithm, int root, s
   if (schedule::is_one_sided(found->needs) && group_.slots() == 0) {
     return Status::unsupported(transport + " has too few signals or windows");
   }
-  Program program;
-  RODA_RETURN_IF_ERROR(compile(*found, group_.rank(), group_.size(), root, &program));
-  *stage = make_schedule_stage(group_, options_, std::move(program));
+  const auto program = std::make_shared<schedule::Program>();
+  if (auto wrong = compile(*found, group_.rank(), group_.size(), root, program.get())) {
+    return Status::unsupported(*wrong);
+  }
+  keep(program, make_schedule_stage(group_, options_, program));
   return {};
 }
 

@@ -47,6 +47,9 @@ class StagePool {
   // schedule::Schedule; else it does not matter.
   Status acquire(int collective, const std::string& algorithm, int root, StageHandle* stage);
 
+  // What a stage that was acquired runs; null: a library's own collective.
+  const schedule::Program* program_of(const Stage& stage) const;
+
   TransportGroup& group() { return group_; }
 
  private:
@@ -54,9 +57,10 @@ class StagePool {
     int collective;
     int root;
     std::string algorithm;
+    std::shared_ptr<const schedule::Program> program;
     KeptStage kept;
   };
-  Status make(int collective, const std::string& algorithm, int root, std::unique_ptr<Stage>* stage);
+  Status make(int collective, const std::string& algorithm, int root, std::unique_ptr<Entry>* entry);
 
   TransportGroup& group_;
   ExecuteOptions options_;

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "core/execute/device_queue.h"
-#include "core/execute/schedule/program.h"
 #include "core/execute/stage_pool.h"
 #include "core/launch/average.h"
 #include "core/launch/payload.h"

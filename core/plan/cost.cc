@@ -6,7 +6,6 @@
 
 #include "algorithms/plan/plan.h"
 #include "algorithms/schedule/sim/simulate.h"
-#include "core/execute/schedule/program.h"
 
 namespace roda::engine {
 namespace {

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "algorithms/plan/compile.h"
-#include "core/execute/schedule/program.h"
 #include "plugins/base/hash.h"
 
 namespace roda::engine {

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <set>
 
+#include "algorithms/schedule/program.h"
 #include "algorithms/schedule/schedule.h"
-#include "core/execute/schedule/program.h"
 
 namespace roda::engine {
 
@@ -154,7 +154,7 @@ bool Planner::fuses_without_copies(const PlanQuery& q) {
   const Plan* chosen = nullptr;
   if (!plan(q, &chosen).ok() || chosen->is_composed()) return false;
   const schedule::Algorithm* algorithm = chosen->stages.front().find_algorithm();
-  return algorithm != nullptr && execute::takes_buckets(*algorithm);
+  return algorithm != nullptr && schedule::takes_buckets(*algorithm);
 }
 
 bool Planner::averages(const PlanQuery& q) {

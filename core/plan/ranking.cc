@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/execute/group.h"
-#include "core/execute/schedule/program.h"
 
 namespace roda::engine {
 namespace {

@@ -134,16 +134,12 @@ int Expressions::summed(Value value) const {
   return node(value).summed > 0 ? node(value).summed : contributions(value);
 }
 
-Value initial_value(const Schedule& schedule, Space space, int chunk, Expressions& expressions) {
+Value initial_value(const Schedule& schedule, int chunk, Expressions& expressions) {
   const int rank = schedule.rank;
-  if (space == Space::kScratch) return kUndefined;
-  const bool is_input = space == Space::kInput;
-  const int extent = entry_of(schedule.collective).input;
   if (is_between_pairs(schedule.collective)) {
-    return is_input ? expressions.contribution(piece_between(rank, chunk, schedule.size), rank) : kUndefined;
+    return expressions.contribution(piece_between(rank, chunk, schedule.size), rank);
   }
-  if (is_input != reads_input(schedule)) return kUndefined;
-  if (extent == RODA_OWN_PART) return is_input || chunk == rank ? expressions.contribution(rank, rank) : kUndefined;
+  if (entry_of(schedule.collective).input == RODA_OWN_PART) return expressions.contribution(rank, rank);
   const bool has_data = is(schedule.collective, RODA_COMBINES) || rank == schedule.root;
   return has_data ? expressions.contribution(chunk, rank) : kUndefined;
 }

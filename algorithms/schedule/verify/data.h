@@ -80,11 +80,6 @@ inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) 
   if (space == Space::kProducts) return -1;
   const std::int64_t rank = schedule.rank;
   const std::int64_t size = schedule.size;
-  if (space == Space::kScratch && !schedule.scratch.empty()) {
-    const Block& block = schedule.scratch[static_cast<std::size_t>(chunk)];
-    if (is_between_pairs(schedule.collective)) return block.from * size + block.to;
-    return block.to < 0 ? block.from : block.to;
-  }
   if (space == Space::kScratch) {
     if (!schedule.scratch_is_own) return chunk % schedule.chunks;
     return is_between_pairs(schedule.collective) ? rank * size + rank : rank;
@@ -95,8 +90,8 @@ inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) 
   return extent == RODA_OWN_PART ? rank : chunk;
 }
 
-// What the chunk holds at the start.
-Value initial_value(const Schedule& schedule, Space space, int chunk, Expressions& expressions);
+// What the chunk of Input holds at the start.
+Value initial_value(const Schedule& schedule, int chunk, Expressions& expressions);
 
 // Complains where `value` is not what Output's chunk must hold at the end.
 void check_result(const Schedule& schedule, int chunk, Value value, Expressions& expressions);

@@ -12,48 +12,46 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/schedule/places.h"
 #include "core/execute/group.h"
 #include "core/execute/memory.h"
 #include "core/execute/schedule/layout.h"
-#include "core/execute/schedule/program.h"
 #include "core/execute/stage.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
+
+using schedule::kNobody;
+using schedule::LaneProgram;
+using schedule::Op;
+using schedule::Operand;
+using schedule::OpKind;
+using schedule::Program;
+using schedule::Source;
 
 // Where tensors begin in the vector, and their products, with whole lines for a chunk.
 struct AdasumTensors {
   const std::size_t* begins = nullptr;
   std::size_t count = 0;
   WorkMemory products;
-
-  std::size_t product_bytes() const { return 3 * sizeof(double) * count; }
 };
 
-// Index 0: Input, 1: Output.
-struct RunView {
+struct RunView : schedule::Places {
   TransportGroup* group = nullptr;
-  const Program* program = nullptr;
   const ExecuteOptions* options = nullptr;
-  bool staged = false;  // one-sided: what peers touch lies in the block
   std::int32_t dtype = RODA_FLOAT32;
   std::int32_t op = RODA_SUM;
   std::size_t element = 4;
   Tag tag;
 
-  SpaceMap map[2];
-  char* user[2] = {};
   const roda_memory* user_memory[2] = {};
   // Copies go past the cache: peers on far cores have read what they write over, and would have to give it up first.
   bool streams = false;
   double sum_factor = 1.0;  // of what a kCombine sums up
-  bool bucket = false;      // staged without exception: the user's memory is not in one piece
-  char* block[2] = {};
   const roda_memory* block_memory = nullptr;
   // The data lie on a device: copies and reductions are put on this queue's stream. Null: host memory.
   const DeviceQueue* queue = nullptr;
   WorkMemory scratch;
-  std::size_t scratch_stride = 0;  // from one copy to the next
   AdasumTensors tensors;
 
   // Peers on far cores, as Run found at the beginning of the slice.
@@ -62,34 +60,6 @@ struct RunView {
 
   std::uint32_t block_index = 0;
   std::uint64_t sequence = 0;  // of this use of the block
-
-  static std::size_t which(schedule::Space space) { return space == schedule::Space::kOutput ? 1 : 0; }
-  const SpaceMap& chunks(const Operand& operand) const { return map[which(operand.data)]; }
-  bool in_user(const Operand& operand) const { return !staged || (operand.in_user && !bucket); }
-
-  std::size_t bytes(const Operand& operand) const {
-    if (operand.space == schedule::Space::kProducts) return tensors.product_bytes();
-    return operand.count == 0 ? 0 : chunks(operand).bytes(operand.first, operand.count);
-  }
-
-  char* address(const Operand& operand) const {
-    if (operand.count == 0) return nullptr;
-    if (operand.space == schedule::Space::kProducts) {
-      return tensors.products.data() + index(operand.first) * align_up(tensors.product_bytes());
-    }
-    const SpaceMap& data = chunks(operand);
-    if (operand.space == schedule::Space::kScratch) {
-      const std::size_t begin = program->scratch_is_own ? 0 : data.prefix[index(operand.first)];
-      return scratch.data() + index(operand.copy) * scratch_stride + begin;
-    }
-    const std::size_t w = which(operand.space);
-    return in_user(operand) ? user[w] + data.user[index(operand.first)] : block[w] + data.block[index(operand.first)];
-  }
-
-  // Where peers will look for what `op` makes in the user's memory, null when they won't.
-  char* published(const Op& op) const {
-    return !op.publishes || bucket ? nullptr : block[1] + map[1].block[index(op.dst.first)];
-  }
 
   // Whether what lies in these chunks of the block is for a peer on a far core. Its bytes are stored past the cache
   // then: a plain store first gets each line back from the reader's cache (docs/notes/shared-memory.md).
@@ -107,10 +77,6 @@ struct RunView {
     return in_user(operand) ? user_memory[which(operand.space)] : block_memory;
   }
 
-  // Where the chunks begin in a peer's window; ranks lay their blocks out alike.
-  std::size_t window_offset(const Operand& operand) const {
-    return map[which(operand.space)].block[index(operand.first)];
-  }
   std::uint32_t window(const Operand& operand) const {
     return TransportGroup::window_index(block_index, static_cast<int>(which(operand.space)));
   }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/execute/schedule/program.h"
-
 namespace roda::execute {
 
 using schedule::Collective;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "algorithms/schedule/schedule.h"
+#include "algorithms/schedule/places.h"
 #include "core/execute/memory.h"
 #include "core/execute/stage.h"
 
@@ -15,16 +15,7 @@ namespace roda::execute {
 // multiples. chunk == chunks gives count.
 std::size_t balanced_begin(std::size_t count, std::size_t element, std::size_t chunks, std::size_t chunk);
 
-// The chunks of Input or Output in one slice of the data, in bytes.
-struct SpaceMap {
-  std::vector<std::size_t> prefix;  // [chunks + 1] bytes of this slice before the chunk; the chunks' lengths
-  std::vector<std::size_t> user;    // [chunks] where the chunk's part lies in the user's memory
-  std::vector<std::size_t> block;   // [chunks] where it lies in a staging block
-
-  std::size_t bytes(std::int32_t first, std::int32_t count) const {
-    return prefix[index(first + count)] - prefix[index(first)];
-  }
-};
+using schedule::SpaceMap;
 
 // How one stage's data is cut into slices, each a run of the same schedule.
 class Layout {

@@ -51,9 +51,9 @@ class Run {
     view_.sum_factor = view_.bucket && program_.sums_own_chunks ? args.postscale : 1.0;
     if (view_.bucket) use_one_tensor();
     // A missing input means that the contribution lies in the output already.
-    contribution_ = view_.user[0] == nullptr
-                        ? reinterpret_cast<std::uintptr_t>(view_.user[1])
-                        : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
+    view_.contribution = view_.user[0] == nullptr
+                             ? reinterpret_cast<std::uintptr_t>(view_.user[1])
+                             : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
     view_.tensors.begins = args.tensor_begins;
     view_.tensors.count = args.tensors;
     RODA_RETURN_IF_ERROR(reserve_scratch());
@@ -159,7 +159,8 @@ class Run {
   static constexpr std::uint32_t kFarPercent = 200;
 
   enum class Phase { kLinger, kOpen, kCopyIn, kCarry, kLanes, kTell, kCopyOut, kLeave, kIdle };
-  enum class Way { kIn, kCarry, kOut };
+  using ChunkRun = schedule::ChunkRun;
+  using Way = schedule::Places::Way;
 
   // A slice of a bucket that is a part of one tensor is treated like any tensor. (A factor before the sum would have to
   // be applied to the user's input, which is only read.)
@@ -180,7 +181,7 @@ class Run {
   // Peers reach the slice where the user has it: that is its block then. It is each rank's own affair, as a slice's
   // chunks lie alike in both. For allreduces in place: at their end nobody reads any more, or the schedule says so.
   const roda_memory* lent_memory() const {
-    const bool is_for_it = takes_buckets(program_) && program_.in_place && program_.late_readers.empty();
+    const bool is_for_it = schedule::takes_buckets(program_) && program_.in_place && program_.late_readers.empty();
     const SpaceMap& map = view_.map[1];
     if (!is_for_it || view_.bucket || map.user.empty()) return nullptr;
     return group_.find_lent(view_.user[1] + map.user.front(), map.prefix.back());
@@ -282,16 +283,13 @@ class Run {
     const roda_host& host = group_.context().host();
     for (; copy_run_ < chunks.size(); ++copy_run_, copy_chunk_ = 0, copy_offset_ = 0) {
       const ChunkRun& run = chunks[copy_run_];
-      const std::size_t w = RunView::which(run.space);
-      const SpaceMap& map = view_.map[w];
+      const SpaceMap& map = view_.map[RunView::which(run.space)];
       for (; copy_chunk_ < run.count; ++copy_chunk_, copy_offset_ = 0) {
         const std::size_t chunk = index(run.first + copy_chunk_);
         const std::size_t total = map.prefix[chunk + 1] - map.prefix[chunk];
-        const std::uintptr_t given = w == 1 ? contribution_ : reinterpret_cast<std::uintptr_t>(view_.user[0]);
-        const char* from = way == Way::kOut ? view_.block[1] + map.block[chunk]
-                                            : reinterpret_cast<const char*>(given + map.user[chunk]);
+        const char* from = view_.from(way, run.space, chunk);
         const bool far = way == Way::kIn && view_.goes_far(run.space, run.first + copy_chunk_, 1);
-        char* to = way == Way::kIn ? view_.block[w] + map.block[chunk] : view_.user[1] + map.user[chunk];
+        char* to = view_.to(way, run.space, chunk);
         if (from == to) continue;
         while (copy_offset_ < total) {
           if (effort->budget == 0) return false;
@@ -313,7 +311,7 @@ class Run {
 
   // This rank's contribution to its places in the output, unless it lies there.
   Status carry(Effort* effort, bool* done) {
-    *done = contribution_ == reinterpret_cast<std::uintptr_t>(view_.user[1]);
+    *done = view_.lies_in_output();
     if (*done) return {};
     if (view_.queue != nullptr) return carry_on_device(done);
     *done = copy(view_.staged ? program_.carry : program_.contribution, Way::kCarry, effort);
@@ -325,7 +323,7 @@ class Run {
       const SpaceMap& map = view_.map[1];
       for (const ChunkRun& run : program_.contribution) {
         for (std::size_t chunk = index(run.first); chunk < index(run.first + run.count); ++chunk) {
-          const auto* from = reinterpret_cast<const char*>(contribution_ + map.user[chunk]);
+          const auto* from = view_.from(Way::kCarry, run.space, chunk);
           RODA_RETURN_IF_ERROR(
               view_.queue->copy(view_.user[1] + map.user[chunk], from, map.prefix[chunk + 1] - map.prefix[chunk]));
         }
@@ -338,12 +336,16 @@ class Run {
   }
 
   Status reserve_scratch() {
-    const std::size_t products = index(program_.product_chunks) * align_up(view_.tensors.product_bytes());
+    view_.product_bytes = 3 * sizeof(double) * args_->tensors;
+    view_.product_stride = align_up(view_.product_bytes);
+    const std::size_t products = index(program_.product_chunks) * view_.product_stride;
     if (products > 0) RODA_RETURN_IF_ERROR(view_.tensors.products.reserve(nullptr, products));
+    view_.products = view_.tensors.products.data();
     if (program_.scratch_copies == 0) return {};
     const SpaceMap& data = view_.map[RunView::which(program_.scratch_of)];
     view_.scratch_stride = align_up(program_.scratch_is_own ? data.bytes(program_.rank, 1) : data.prefix.back());
     RODA_RETURN_IF_ERROR(view_.scratch.reserve(view_.queue, view_.scratch_stride * index(program_.scratch_copies)));
+    view_.scratch_begin = view_.scratch.data();
     view_.scratch.register_with(group_);
     return {};
   }
@@ -356,9 +358,6 @@ class Run {
   Phase phase_ = Phase::kIdle;
   const StageArgs* args_ = nullptr;
   const Layout* layout_ = nullptr;
-  // Address that the contribution to Output's chunks would have if it lay at their offsets in the user's Output; not a
-  // pointer, because for allgather it may lie before the input's beginning.
-  std::uintptr_t contribution_ = 0;
   std::size_t copy_run_ = 0;  // cursor of copy()
   std::int32_t copy_chunk_ = 0;
   std::size_t copy_offset_ = 0;

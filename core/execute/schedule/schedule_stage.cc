@@ -24,15 +24,15 @@ constexpr std::uint32_t kIdleTests = 256;
 // transport, or where the user's memory lies if peers reach it there.
 class ScheduleStage final : public Stage {
  public:
-  ScheduleStage(TransportGroup& group, const ExecuteOptions& options, Program program)
-      : group_(group), options_(options), program_(std::move(program)) {
+  ScheduleStage(TransportGroup& group, const ExecuteOptions& options, std::shared_ptr<const Program> program)
+      : group_(group), options_(options), kept_(std::move(program)), program_(*kept_) {
     std::uint32_t width = slices().in_flight;
     if (program_.one_sided()) width = std::min(width, group.blocks_per_slot());
     for (std::uint32_t i = 0; i < width; ++i) runs_.push_back(std::make_unique<Run>(group_, program_, options_));
     began_.resize(width);
   }
 
-  bool takes_buckets() const override { return execute::takes_buckets(program_); }
+  bool takes_buckets() const override { return schedule::takes_buckets(program_); }
   std::uint64_t moves() const override { return moves_; }
   std::string describe() const override {
     std::string text = program_.algorithm + " over " + group_.context().name();
@@ -127,7 +127,8 @@ class ScheduleStage final : public Stage {
 
   TransportGroup& group_;
   const ExecuteOptions& options_;
-  const Program program_;
+  const std::shared_ptr<const Program> kept_;
+  const Program& program_;
   std::vector<std::unique_ptr<Run>> runs_;       // slice k runs in runs_[k % size]
   std::vector<Trace::Clock::time_point> began_;  // of each of them, where somebody is told
   StageArgs args_;
@@ -140,7 +141,8 @@ class ScheduleStage final : public Stage {
 
 }  // namespace
 
-std::unique_ptr<Stage> make_schedule_stage(TransportGroup& group, const ExecuteOptions& options, Program program) {
+std::unique_ptr<Stage> make_schedule_stage(TransportGroup& group, const ExecuteOptions& options,
+                                           std::shared_ptr<const Program> program) {
   return std::make_unique<ScheduleStage>(group, options, std::move(program));
 }
 

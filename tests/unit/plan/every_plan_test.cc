@@ -5,7 +5,7 @@
 #include <random>
 
 #include "algorithms/plan/plan.h"
-#include "tests/unit/plan/expand.h"
+#include "tests/unit/plan/proved.h"
 
 namespace roda::plan {
 namespace {

@@ -1,22 +1,23 @@
-// A schedule made ready to run: operands resolved, steps fused, signal counts fixed, and what must be copied known.
+// A schedule made ready to run: operands resolved, steps fused, signal counts fixed, and what must be copied known. The
+// verifier plays the very value that the executor runs.
 //
-// Pure: made once per (algorithm, rank, size, root) and shared by all runs of a stage.
+// Pure: made once per (algorithm, rank, size, root) and shared by all runs of a stage. Any thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
-#include "core/execute/memory.h"
-#include "plugins/base/status.h"
 
-namespace roda::execute {
+namespace roda::schedule {
 
 // Chunks of Input or Output, or of a copy of the data in Scratch. count == 0: no data.
 struct Operand {
-  schedule::Space space = schedule::Space::kOutput;
-  schedule::Space data = schedule::Space::kOutput;  // Input or Output: whose chunks they are
+  Space space = Space::kOutput;
+  Space data = Space::kOutput;  // Input or Output: whose chunks they are
   std::int32_t first = 0;
   std::int32_t count = 0;
   std::int32_t copy = 0;  // Scratch only
@@ -30,6 +31,7 @@ enum class OpKind : std::uint8_t { kSend, kRecv, kRecvReduce, kCombine, kPut, kS
 struct Source {
   std::int32_t peer = -1;  // -1: local
   Operand operand;
+  friend bool operator==(const Source&, const Source&) = default;
 };
 
 struct Op {
@@ -44,39 +46,42 @@ struct Op {
   std::uint32_t source = 0;  // kCombine: dst = sources[source] op sources[source + 1] op ...
   std::uint32_t sources = 0;
   std::uint32_t step = 0;  // of the schedule's lane
+  friend bool operator==(const Op&, const Op&) = default;
 };
 
 struct LaneProgram {
   std::vector<Op> ops;
   std::uint32_t sends = 0;
+  friend bool operator==(const LaneProgram&, const LaneProgram&) = default;
 };
 
 // Consecutive chunks of Input or Output.
 struct ChunkRun {
-  schedule::Space space = schedule::Space::kOutput;
+  Space space = Space::kOutput;
   std::int32_t first = 0;
   std::int32_t count = 0;
+  friend bool operator==(const ChunkRun&, const ChunkRun&) = default;
 };
 
-inline constexpr std::int32_t kNobody = -2;  // beside schedule::kAllPeers
+inline constexpr std::int32_t kNobody = -2;  // beside kAllPeers
 
 struct Program {
   std::string algorithm;
-  schedule::Collective collective = schedule::Collective::kAllreduce;
+  Collective collective = Collective::kAllreduce;
   std::int32_t rank = 0;
   std::int32_t size = 1;
   std::int32_t root = 0;
   std::int32_t chunks = 1;
   // Scratch: copies of Input or Output, or of the chunk with this rank's number alone.
   std::int32_t scratch_copies = 0;
-  schedule::Space scratch_of = schedule::Space::kOutput;
+  Space scratch_of = Space::kOutput;
   bool scratch_is_own = false;
   std::int32_t product_chunks = 0;
   bool in_place = true;
   // Every rank sums up the chunk of its number in one kCombine, and all others copy the result: whoever sums can scale
   // for all.
   bool sums_own_chunks = false;
-  std::uint32_t needs = 0;  // schedule::Needs bits
+  std::uint32_t needs = 0;  // Needs bits
 
   std::vector<LaneProgram> lanes;
   std::vector<Source> sources;
@@ -98,20 +103,32 @@ struct Program {
   std::vector<ChunkRun> carry;
   std::vector<ChunkRun> copy_out;
 
-  bool one_sided() const { return schedule::is_one_sided(needs); }
+  bool one_sided() const { return is_one_sided(needs); }
+  std::span<const Source> sources_of(const Op& op) const { return {sources.data() + op.source, op.sources}; }
+  std::span<Source> sources_of(const Op& op) { return {sources.data() + op.source, op.sources}; }
+  friend bool operator==(const Program&, const Program&) = default;
 };
 
 // Whether stages that run a schedule take buckets (see StageArgs::bucket): the one-sided allreduces do. `of`: an
 // Algorithm or a Program.
-bool takes_buckets(const auto& of) {
-  return of.collective == schedule::Collective::kAllreduce && schedule::is_one_sided(of.needs);
-}
+bool takes_buckets(const auto& of) { return of.collective == Collective::kAllreduce && is_one_sided(of.needs); }
 
 // Chunks of Input or Output.
-std::int32_t chunks_of(schedule::Collective collective, schedule::Space space, std::int32_t chunks, std::int32_t size);
+std::int32_t chunks_of(Collective collective, Space space, std::int32_t chunks, std::int32_t size);
 
-// RODA_ERR_UNSUPPORTED for a schedule that can't be bound to memory: peers that reach into Scratch, or a range of
-// Scratch whose chunks are no neighbours in the data.
-Status compile(const schedule::Algorithm& algorithm, int rank, int size, int root, Program* program);
+// The rank's program. What is wrong with a schedule that can't be bound to memory: peers that reach into Scratch, a
+// range of Scratch whose chunks are no neighbours in the data, or ranks that wait for each other for ever.
+std::optional<std::string> compile(const Algorithm& algorithm, int rank, int size, int root, Program* program);
 
-}  // namespace roda::execute
+// All ranks' programs, of their schedules; `needs`: of the algorithm.
+struct Compiled {
+  std::vector<Program> ranks;
+  std::optional<std::string> wrong;
+  bool ends = true;  // false: the ranks wait for each other for ever
+};
+Compiled compile(const std::vector<Schedule>& ranks, std::uint32_t needs);
+
+// "recv_reduce output[2] = output[2] + message from 3".
+std::string to_text(const Op& op, const Program& program);
+
+}  // namespace roda::schedule

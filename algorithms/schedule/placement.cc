@@ -1,28 +1,26 @@
-#include "core/execute/schedule/compiler.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace roda::execute {
+#include "algorithms/index.h"
+#include "algorithms/schedule/compiler.h"
 
-using schedule::Collective;
-using schedule::Space;
+namespace roda::schedule {
 
 namespace {
 
 std::vector<bool> contributes(const Program& program) {
   const auto chunks = chunks_of(program.collective, Space::kOutput, program.chunks, program.size);
-  std::vector<bool> holds(index(chunks));
-  const int extent = schedule::entry_of(program.collective).input;
+  std::vector<bool> holds(at(chunks));
+  const int extent = entry_of(program.collective).input;
   for (std::int32_t c = 0; c < chunks; ++c) {
-    if (schedule::is_allreduction(program.collective)) {
-      holds[index(c)] = program.in_place;
-    } else if (extent == RODA_WHOLE && !schedule::is_for_root(program.collective)) {
-      holds[index(c)] = program.rank == program.root;
+    if (is_allreduction(program.collective)) {
+      holds[at(c)] = program.in_place;
+    } else if (extent == RODA_WHOLE && !is_for_root(program.collective)) {
+      holds[at(c)] = program.rank == program.root;
     } else {
-      holds[index(c)] = extent == RODA_OWN_PART && c == program.rank;
+      holds[at(c)] = extent == RODA_OWN_PART && c == program.rank;
     }
   }
   return holds;
@@ -39,11 +37,11 @@ void append(std::vector<ChunkRun>* runs, Space space, std::int32_t chunk) {
 // Decides, for staging, what lies in the block and what stays in the user's memory.
 class Placement {
  public:
-  Placement(const ReplayResult& facts, Program* program) : facts_(facts), program_(*program) {}
+  Placement(const Touches& touches, Program* program) : touches_(touches), program_(*program) {}
 
   void run() {
     for (int s = 0; s < 2; ++s) {
-      for (const auto time : facts_.last_peer_access[s]) shared_[s].push_back(time > 0);
+      for (const auto time : touches_.last[s]) shared_[s].push_back(time > 0);
     }
     if (program_.collective == Collective::kAllreduce && !program_.in_place) share_overwritten_input();
     while (spread()) {
@@ -75,8 +73,8 @@ class Placement {
         const Operand& dst = *write.operand;
         if (!write.writes || dst.space != Space::kOutput || write.time > read.time) return;
         for (std::int32_t c = dst.first; c < dst.first + dst.count; ++c) {
-          const bool into_block = facts_.last_peer_access[1][index(c)] > write.time;
-          if (!into_block) shared_[0][index(c)] = true;
+          const bool into_block = touches_.last[1][at(c)] > write.time;
+          if (!into_block) shared_[0][at(c)] = true;
         }
       });
     });
@@ -100,14 +98,14 @@ class Placement {
 
   void for_each_operand(auto f) {
     for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
-      for (Op& op : program_.lanes[lane].ops) {
-        const std::uint64_t time = facts_.times[lane][op.step];
+      for (std::size_t i = 0; i < program_.lanes[lane].ops.size(); ++i) {
+        Op& op = program_.lanes[lane].ops[i];
+        const std::uint64_t time = touches_.times[lane][i];
         if (op.kind == OpKind::kSend || op.kind == OpKind::kRecvReduce || op.kind == OpKind::kPut) {
           f(Use{time, false, &op.src});
         }
         if (op.kind == OpKind::kCombine) {
-          for (std::uint32_t s = 0; s < op.sources; ++s) {
-            Source& source = program_.sources[op.source + s];
+          for (Source& source : program_.sources_of(op)) {
             if (source.peer < 0) f(Use{time, false, &source.operand});
           }
         }
@@ -121,9 +119,9 @@ class Placement {
   // The last write of shared Output chunks that nobody looks at afterwards goes to the user's memory at once.
   bool is_final(const Use& write) {
     const Operand& dst = *write.operand;
-    if (dst.space != Space::kOutput || !shared(Space::kOutput)[index(dst.first)]) return false;
+    if (dst.space != Space::kOutput || !shared(Space::kOutput)[at(dst.first)]) return false;
     for (std::int32_t c = dst.first; c < dst.first + dst.count; ++c) {
-      if (facts_.last_peer_access[1][index(c)] >= write.time) return false;
+      if (touches_.last[1][at(c)] >= write.time) return false;
     }
     bool used_later = false;
     for_each_operand([&](const Use& use) {
@@ -140,13 +138,13 @@ class Placement {
   bool can_publish(const Op& op, std::uint64_t time) {
     const Operand& dst = op.dst;
     if (op.kind != OpKind::kCombine || dst.space != Space::kOutput || dst.count == 0) return false;
-    if ((program_.needs & schedule::kNeedsPut) != 0 || !shared(Space::kOutput)[index(dst.first)]) return false;
+    if ((program_.needs & kNeedsPut) != 0 || !shared(Space::kOutput)[at(dst.first)]) return false;
     for (std::int32_t c = dst.first; c < dst.first + dst.count; ++c) {
-      if (facts_.first_peer_access[1][index(c)] <= time) return false;
+      if (touches_.first[1][at(c)] <= time) return false;
     }
     // Where sources must be fetched, one after another, only the first may be what is written over.
-    for (std::uint32_t s = 1; s < op.sources; ++s) {
-      if (program_.sources[op.source + s].peer < 0) return false;
+    for (const Source& source : program_.sources_of(op).subspan(1)) {
+      if (source.peer < 0) return false;
     }
     bool alone = true;
     for_each_operand([&](const Use& use) {
@@ -160,8 +158,9 @@ class Placement {
 
   void publish() {
     for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
-      for (Op& op : program_.lanes[lane].ops) {
-        if (!can_publish(op, facts_.times[lane][op.step])) continue;
+      for (std::size_t i = 0; i < program_.lanes[lane].ops.size(); ++i) {
+        Op& op = program_.lanes[lane].ops[i];
+        if (!can_publish(op, touches_.times[lane][i])) continue;
         op.publishes = true;
         for_each_operand([&](const Use& use) {
           if (overlap(*use.operand, op.dst)) use.operand->in_user = true;
@@ -179,7 +178,7 @@ class Placement {
     for_each_operand([&](Use use) {
       Operand& operand = *use.operand;
       if (operand.space == Space::kScratch || operand.count == 0) return;
-      operand.in_user = !shared(operand.space)[index(operand.first)];
+      operand.in_user = !shared(operand.space)[at(operand.first)];
       if (operand.space == Space::kOutput && use.writes) note(operand, &written_);
     });
     std::vector<Operand*> finals;
@@ -194,13 +193,13 @@ class Placement {
   }
 
   void list_copies() {
-    const bool puts = (program_.needs & schedule::kNeedsPut) != 0;
+    const bool puts = (program_.needs & kNeedsPut) != 0;
     const std::vector<bool> holds = contributes(program_);
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(shared_[0].size()); ++c) {
-      if (shared_[0][index(c)]) append(&program_.copy_in, Space::kInput, c);
+      if (shared_[0][at(c)]) append(&program_.copy_in, Space::kInput, c);
     }
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(holds.size()); ++c) {
-      const std::size_t i = index(c);
+      const std::size_t i = at(c);
       const bool staged = shared_[1][i] && !published_[i];
       const bool unchanged = holds[i] && !written_[i] && !(puts && staged);
       if (staged && holds[i]) append(&program_.copy_in, Space::kOutput, c);
@@ -209,7 +208,7 @@ class Placement {
     }
   }
 
-  const ReplayResult& facts_;
+  const Touches& touches_;
   Program& program_;
   std::vector<bool> shared_[2];
   std::vector<bool> written_;
@@ -227,10 +226,10 @@ bool overlap(const Operand& a, const Operand& b) {
 void list_contribution(Program* program) {
   const std::vector<bool> holds = contributes(*program);
   for (std::int32_t c = 0; c < static_cast<std::int32_t>(holds.size()); ++c) {
-    if (holds[index(c)]) append(&program->contribution, Space::kOutput, c);
+    if (holds[at(c)]) append(&program->contribution, Space::kOutput, c);
   }
 }
 
-void place(const ReplayResult& facts, Program* program) { Placement(facts, program).run(); }
+void place(const Touches& touches, Program* program) { Placement(touches, program).run(); }
 
-}  // namespace roda::execute
+}  // namespace roda::schedule
