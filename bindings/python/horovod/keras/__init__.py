@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from horovod.common.util import require_framework
+from horovod.common.util import interface, require_framework
 
 require_framework("keras", "horovod.keras")
 
@@ -162,3 +162,6 @@ def load_model(
         keras, filepath, custom_optimizers, custom_objects,
         lambda optimizer: DistributedOptimizer(optimizer, compression=compression),
     )  # fmt: skip
+
+
+__all__, __dir__ = interface(globals())

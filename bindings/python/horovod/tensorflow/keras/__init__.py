@@ -16,6 +16,7 @@ from horovod.common.process_sets import (
     global_process_set as global_process_set,
     remove_process_set as remove_process_set,
 )
+from horovod.common.util import interface
 from horovod.tensorflow.compression import Compression as Compression
 from horovod.tensorflow.keras import callbacks as callbacks, elastic as elastic
 
@@ -131,3 +132,6 @@ def load_model(
         keras, filepath, custom_optimizers, custom_objects,
         lambda optimizer: DistributedOptimizer(optimizer, compression=compression),
     )  # fmt: skip
+
+
+__all__, __dir__ = interface(globals())
