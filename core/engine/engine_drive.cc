@@ -94,7 +94,7 @@ bool Engine::arm() {
     if (!launcher_.busy() && context->is_settled()) continue;  // nor does anybody progress it
     if (!context->arm()) return false;
   }
-  // What came between the last look and the arming would ring no bell.
+  // A message that came between the last look and the arming would ring no bell.
   if (launcher_.busy()) return !launcher_.advance();
   // Settled just now: a look at what waited for that comes first.
   return !launcher_.settle() && launcher_.moves_data();

@@ -71,7 +71,7 @@ void Launcher::remove_set(std::int32_t id) {
 }
 
 void Launcher::end_set(std::uint64_t number) {
-  // One that is not there is another rank's.
+  // A set that is not there is another rank's.
   RODA_INVARIANT(std::ranges::all_of(leaving_,
                                      [number](const Leaving& leaving) {
                                        return leaving.set->options().number != number || leaving.is_told;

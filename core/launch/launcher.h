@@ -86,7 +86,7 @@ class Launcher {
 
   // --- process sets ---
   void open_set(std::int32_t id, SetRuntime::Options options);
-  // What was launched for it goes on, to Owner::set_left().
+  // The set's launches that are under way go on, up to Owner::set_left().
   void remove_set(std::int32_t id);
   // The set of that number, once set_left() was told on all its members: its groups go as soon as what they sent does
   // not need them.
@@ -102,7 +102,7 @@ class Launcher {
   const Contexts& contexts() const { return contexts_; }
 
   // --- launches ---
-  // Of launches that begin from now on: whether it is noted what their parts take.
+  // Whether launches that begin from now on note how long their parts take.
   void note_parts(bool on) { notes_parts_ = on; }
   // Operations: one per tensor; null where this rank has joined. Both are swapped for others, whose memory may be used.
   void add(negotiate::Launch& launch, std::vector<Operation*>& operations);
@@ -120,7 +120,8 @@ class Launcher {
     return next_run_ != nullptr && !next_run_->is_connected() ? next_run_.get() : nullptr;
   }
   bool is_on_device() const;
-  // One that has not moved for so long; null: none. To be asked from time to time: it notes what has moved since.
+  // A launch that has not moved for so long; null: none. The caller asks from time to time: each call notes what has
+  // moved since the last one.
   const LaunchRun* find_overdue(CoarseClock::time_point now, CoarseClock::duration on_host,
                                 CoarseClock::duration on_device);
 

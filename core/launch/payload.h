@@ -79,7 +79,7 @@ class Payload {
   std::size_t self() const { return static_cast<std::size_t>(members_.rank); }
   std::size_t element() const { return roda_dtype_size(head().dtype); }
   bool is_root() const { return head().root == members_.ranks[self()]; }
-  // What the sum is divided by. One part of that is a factor before the sum, so that it stays in the dtype's range.
+  // The sum is divided by this. A part of the division is a factor before the sum, which so stays in the dtype's range.
   int divisor() const;
   double prescale() const;
   double postscale() const;
@@ -87,7 +87,7 @@ class Payload {
   execute::WorkMemory& zeros() { return (means_.buffers == nullptr ? own_ : *means_.buffers).zeros; }
   Status reserve(execute::WorkMemory* buffer, std::size_t bytes, execute::TransportGroup* lender) const;
   Status reserve_fused(std::size_t bytes);
-  // What the stage is told of it; of a device's nothing, the groups were told of that when it was registered.
+  // The memory that a stage is told of: null for a device's, of which the groups know since it was registered.
   const roda_memory* memory_of(const execute::WorkMemory& buffer) const {
     return queue_.is_host() ? buffer.memory() : nullptr;
   }
@@ -124,7 +124,7 @@ class Payload {
   std::vector<std::size_t> counts_;  // of a gathering's or scatter's tensors: [tensors][ranks] elements
   void* unpacked_from_ = nullptr;    // where in the fusion buffer a bucket's results lie
   std::vector<std::size_t> send_counts_, recv_counts_, all_counts_;
-  // Of averages that are spread: the sums, and where what becomes of them belongs; null: not on this rank.
+  // The sums of averages that are spread, and the place of each result; null: not on this rank.
   execute::WorkMemory sums_;
   std::vector<std::size_t> sum_counts_;
   const void* sums_at_ = nullptr;

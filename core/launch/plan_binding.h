@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kLaunchesInFlight = 2;
 
 class PlanBinding {
  public:
-  // Of another launch from now on. Set and launch outlive it.
+  // Binds the plan to another launch. The set and the launch outlive this object.
   void begin(const negotiate::Launch& launch, SetRuntime* set, const execute::DeviceQueue& queue) {
     launch_ = &launch;
     head_ = launch.tensors.front().get();

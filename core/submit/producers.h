@@ -1,4 +1,4 @@
-// What gives tensors on devices their values: the program's streams, each up to a point.
+// Producers give tensors on devices their values: each is a stream of the program, up to a point.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace roda::engine {
 
-// Of a tensor on a device: those of one kind share buckets.
+// The kind of a tensor on a device: tensors of one kind share buckets.
 struct TensorKind {
   std::int32_t set = 0;
   std::uint64_t number = 0;  // negotiate::kind_of()
@@ -31,7 +31,8 @@ class Producer {
   explicit Producer(const execute::DeviceQueue& queue) : queue_(queue) {}
 
   const void* stream() const { return queue_.stream; }
-  // Of the last tensor, as they are submitted: of two of one stream the one with the larger number is the later point.
+  // The number of the last tensor, counted as they are submitted: of two producers of one stream, the one with the
+  // larger number is the later point.
   std::uint64_t number() const { return number_.load(std::memory_order_relaxed); }
   // Behind all that the stream holds now, unless it was marked before.
   Status mark() {
@@ -71,8 +72,8 @@ class Producers {
  public:
   explicit Producers(const negotiate::BucketRules& rules) : rules_(rules) {}
 
-  // Of a tensor that is about to be submitted. `queue`: its device, and the program's stream. `may_wait` false: its
-  // point is marked now.
+  // Sets the producer of a tensor that is about to be submitted. `queue`: the tensor's device, and the program's
+  // stream. `may_wait` false: the producer's point is marked now.
   Status add(const TensorKind& kind, const execute::DeviceQueue& queue, std::size_t bytes, bool may_wait,
              std::shared_ptr<Producer>* producer) {
     const MutexLock lock(mutex_);

@@ -88,8 +88,9 @@ int print_text(const std::string& text, const roda_error& error) {
 
 int print_topology_file(const Options& options) {
   roda_error error = no_error();
-  const std::string path = find_topology(options.topology_file);
-  return print_text(take(roda_describe_topology_file(path.c_str(), options.json ? 1 : 0, &error)), error);
+  const auto path = find_topology(options.topology_file);
+  if (!path) return 1;
+  return print_text(take(roda_describe_topology_file(path->c_str(), options.json ? 1 : 0, &error)), error);
 }
 
 // What a laptop would do: a rank for each core.
@@ -112,8 +113,9 @@ int print_explanation(const Options& options) {
     const int ranks = options.ranks > 0 ? options.ranks : usual_ranks();
     return print_text(take(roda_explain_memory(memory, nullptr, *collective, *bytes, ranks, as_json, &error)), error);
   }
-  const std::string path = find_topology(file);
-  char* text = roda_explain_memory(memory, path.c_str(), *collective, *bytes, options.ranks, as_json, &error);
+  const auto path = find_topology(file);
+  if (!path) return 1;
+  char* text = roda_explain_memory(memory, path->c_str(), *collective, *bytes, options.ranks, as_json, &error);
   return print_text(take(text), error);
 }
 

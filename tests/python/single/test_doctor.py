@@ -37,12 +37,33 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 
 def test_the_whole_page(everything: Found, capsys: pytest.CaptureFixture[str]) -> None:
-    page._print_text([Finding(**each) for each in everything.values()], ["shm", "job"], [])
+    page._print_text([Finding(**each) for each in everything.values()], ["shm", "job"], [], is_verbose=True)
     printed = capsys.readouterr().out
+    assert printed.splitlines()[0].endswith(": All that was asked for is usable: shm, job.")
     for text in ("Installation", "Transports", "Frameworks", "MPI", "Machine", "Self-test"):
         assert f"\n{text}\n" in printed
-    assert printed.endswith("\nAll that was asked for is usable: shm, job.\n")
     assert max(map(len, (line for line in printed.splitlines() if "->" not in line and "/" not in line))) <= 120
+
+
+def test_a_page_has_what_is_not_in_order_and_counts_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [
+        Finding("Installation", "Python", OK, "3.11", path="/usr/bin/python"),
+        Finding("Transports", "shm", OK, "shared memory", path="/lib/roda_shm.so"),
+        Finding("Frameworks", "jax", ABSENT, "is not installed", "pip install jax"),
+        Finding("Frameworks", "ray", ABSENT, "is not installed", "pip install ray"),
+        Finding("Frameworks", "keras", BROKEN, "fails", "export KERAS_BACKEND=torch"),
+        Finding("Machine", "clock", WARNING, "hpet", "use tsc"),
+    ]
+    page._print_text(found, ["shm", "keras"], ["keras"], is_verbose=False)
+    verdict, *lines = capsys.readouterr().out.splitlines()
+    assert verdict.endswith(": Not usable: keras.")
+    assert [line.strip() for line in lines if line] == [
+        "Transports", "ok     shm    shared memory",
+        "Frameworks", "BROKEN keras  fails", "-> export KERAS_BACKEND=torch",
+        "Machine", "look   clock  hpet", "-> use tsc",
+        "Not here, and not asked for: jax, ray.",
+        "In order: 1 more thing (-v: all of this with paths).",
+    ]  # fmt: skip
 
 
 def test_every_usable_transport_is_tested_and_measured(everything: Found) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from conftest import Launch, launcher
-from horovod.runner.fold import Fold, ranks_in_brief
+from horovod.common.util import ranks_in_brief
+from horovod.runner.fold import Fold
 from horovod.runner.output import LineForwarder, MultiFile, open_rank_file, painted
 
 

@@ -170,6 +170,17 @@ def test_the_advice_names_the_planted_cause_and_nothing_else(cause: str, tmp_pat
     assert re.match(expected, advice), advice
 
 
+def test_a_file_of_another_run_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Though its launches have the same numbers."""
+    paths = Job(3, 4).write(tmp_path)
+    text = paths[1].read_text()
+    epoch = re.search(r'"start_time_since_epoch_in_micros": (\d+)', text)[1]
+    paths[1].write_text(text.replace(epoch, str(int(epoch) - 3600 * 1_000_000)))
+    assert trace.main([*map(str, paths), "-o", str(tmp_path / "page.html")]) == 0
+    told = "The timeline of rank 1 is left out: it is of another run than that of rank 0, 3600 s before."
+    assert told in capsys.readouterr().out.splitlines()
+
+
 def test_a_rank_of_another_job_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = Job(2, 6).write(tmp_path)
     stranger = Writer(2)

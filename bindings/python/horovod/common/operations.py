@@ -7,6 +7,7 @@ become its own tensors (:data:`Collect`). Everything else stands here. ``tests/p
 from __future__ import annotations
 
 import contextlib
+import enum
 import itertools
 import operator
 from collections.abc import Callable
@@ -21,7 +22,25 @@ from horovod.common.util import check_num_rank_power_of_2
 NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
 
 ALLREDUCE, ALLGATHER, BROADCAST, JOIN, ADASUM, ALLTOALL, BARRIER, REDUCESCATTER, REDUCE = range(9)
-Average, Sum, Adasum, Min, Max, Product = range(6)
+
+
+class ReduceOp(enum.IntEnum):
+    """How tensors are reduced: a number, as in Horovod, that prints its name."""
+
+    Average = 0
+    Sum = 1
+    Adasum = 2
+    Min = 3
+    Max = 4
+    Product = 5
+
+    def __repr__(self) -> str:
+        return self.name
+
+    __str__ = __repr__
+
+
+Average, Sum, Adasum, Min, Max, Product = ReduceOp
 
 # In the order of the engine's numbers.
 DTYPE_NAMES: tuple[str, ...] = tuple(_roda.dtype_names())

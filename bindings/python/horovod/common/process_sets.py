@@ -8,6 +8,7 @@ from typing import Any
 
 from horovod import _roda
 from horovod.common.claims import Claims
+from horovod.common.util import ranks_in_brief
 
 _NOT_INITIALIZED, _NOT_DYNAMIC, _UNKNOWN, _NOT_MEMBER, _SHUTTING_DOWN, _EXISTS = -1, -2, -3, -4, -5, -6
 
@@ -96,7 +97,10 @@ class ProcessSet:
     def __str__(self) -> str:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        known = "all ranks" if self.process_set_id == 0 else f"ranks {ranks_in_brief(self.ranks or ())}"
+        state = "not registered" if self.process_set_id is None else f"id {self.process_set_id}"
+        return f"<ProcessSet, {state}: {known if self.mpi_comm is None or self.ranks else 'of a communicator'}>"
 
 
 class _GlobalProcessSet(ProcessSet):

@@ -9,7 +9,7 @@ import os
 import sys
 import sysconfig
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from packaging import version as _version
@@ -219,3 +219,26 @@ def check_num_rank_power_of_2(num_rank: int) -> None:
     """Raise NotImplementedError unless `num_rank` is a power of two (Adasum needs it)."""
     if not num_rank_is_power_2(num_rank):
         raise NotImplementedError("Running Adasum with non-power-of-2 ranks is not supported yet.")
+
+
+def ranks_in_brief(ranks: Collection[Any]) -> str:
+    """Return ``0-3,7``; names that are no numbers as they are."""
+    runs: list[list[Any]] = []
+    for rank in sorted(ranks, key=lambda each: (isinstance(each, str), each)):
+        if runs and isinstance(rank, int) and rank - 1 == runs[-1][-1]:
+            runs[-1] = [runs[-1][0], rank]
+        else:
+            runs.append([rank])
+    return ",".join("-".join(map(str, run)) for run in runs)
+
+
+def interface(module: dict[str, Any]) -> tuple[list[str], Callable[[], list[str]]]:
+    """Return the ``__all__`` and ``__dir__`` of a framework's module, given at its end: its users' names."""
+    names = sorted(
+        name
+        for name, each in module.items()
+        if not name.startswith("_")
+        and name not in ("Any", "annotations", "interface", "require_framework")
+        and not (inspect.ismodule(each) and not each.__name__.startswith("horovod."))
+    )
+    return names, lambda: names

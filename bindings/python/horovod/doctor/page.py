@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import horovod
-from horovod.command_line import Parser, tool
+from horovod.command_line import Parser, paints, tool
 from horovod.doctor import machine, selftest, software
 from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding
 from horovod.version import add_version
@@ -47,6 +47,7 @@ def _parser() -> Parser:
         "job, and what HOROVOD_CPU_OPERATIONS, HOROVOD_GPU_OPERATIONS and HOROVOD_CONTROLLER name",
     )
     parser.add_argument("--no-self-test", action="store_true", help="do not run two ranks over each usable transport")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print what is in order, too, and where files lie")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_version(parser)
     return parser
@@ -94,26 +95,38 @@ def with_causes(findings: Sequence[Finding]) -> list[Finding]:
     return [explained(each) for each in findings]
 
 
-def _print_text(findings: Sequence[Finding], asked: Sequence[str], missing: Sequence[str]) -> None:
+def _is_told(each: Finding, asked: Sequence[str]) -> bool:
+    return each.state in (BROKEN, WARNING) or each.name in asked or each.section == selftest.SECTION
+
+
+def _print_text(findings: Sequence[Finding], asked: Sequence[str], missing: Sequence[str], is_verbose: bool) -> None:
     width = max(80, min(shutil.get_terminal_size((120, 24)).columns, 120))
-    wide = max(len(each.name) for each in findings)
-    print(f"Roda on {platform.node()}")
+    told = [each for each in findings if is_verbose or _is_told(each, asked)]
+    wide = max((len(each.name) for each in told), default=0)
+    usable = f"All that was asked for is usable: {', '.join(asked)}."
+    verdict = f"Not usable: {', '.join(missing)}." if missing else usable
+    print(f"Roda on {platform.node()}: {paints(sys.stdout)(verdict, '31' if missing else '32')}")
     section = ""
-    for each in findings:
+    for each in told:
         if each.section != section:
             section = each.section
             print(f"\n{section}")
-            if section == selftest.SECTION:
+            if section == selftest.SECTION and is_verbose:
                 print(textwrap.fill(_ABOUT_BANDWIDTH, width, initial_indent="  ", subsequent_indent="  "))
         head = f"  {_MARKS[each.state]:6} {each.name:{wide}}  "
-        text = each.text + (f"  {each.path}" if each.path else "")
+        text = each.text + (f"  {each.path}" if each.path and (is_verbose or each.state == BROKEN) else "")
         print(textwrap.fill(text, width, initial_indent=head, subsequent_indent=" " * len(head), break_long_words=False,
                             break_on_hyphens=False))  # fmt: skip
         if each.mend:
             print(f"{' ' * len(head)}-> {each.mend}")
-    print()
-    usable = f"All that was asked for is usable: {', '.join(asked)}."
-    print(f"Not usable: {', '.join(missing)}." if missing else usable)
+    rest = [each for each in findings if each not in told]
+    absent = ", ".join(each.name for each in rest if each.state == ABSENT)
+    if absent:
+        text = f"Not here, and not asked for: {absent}."
+        print("\n" + textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False))
+    if rest:
+        count = sum(each.state == OK for each in rest)
+        print(f"In order: {count} more thing{'s' * (count != 1)} (-v: all of this with paths).")
 
 
 def _print_json(findings: Sequence[Finding], asked: Sequence[str], missing: Sequence[str]) -> None:
@@ -146,5 +159,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         _print_json(findings, asked, missing)
     else:
-        _print_text(findings, asked, missing)
+        _print_text(findings, asked, missing, options.verbose)
     return 1 if missing else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from horovod.common.util import require_framework
+from horovod.common.util import interface, require_framework
 
 require_framework("jax", "horovod.jax")
 
@@ -43,3 +43,5 @@ from horovod.jax.mpi_ops import (
     reducescatter as reducescatter,
     remove_process_set as remove_process_set,
 )
+
+__all__, __dir__ = interface(globals())

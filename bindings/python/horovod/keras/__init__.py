@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from horovod.common.util import require_framework
+from horovod.common.util import interface, require_framework
 
 require_framework("keras", "horovod.keras")
 
@@ -135,3 +135,6 @@ def allreduce(
     if op is None:
         average, op = None, Average if average else Sum
     return _keras.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op, compression)
+
+
+__all__, __dir__ = interface(globals())

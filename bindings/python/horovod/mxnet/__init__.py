@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from horovod.common.util import require_framework
+from horovod.common.util import interface, require_framework
 
 require_framework("mxnet", "horovod.mxnet")
 
@@ -45,3 +45,5 @@ from horovod.mxnet.optimizer import (
     DistributedTrainer as DistributedTrainer,
 )
 from horovod.version import __version__ as __version__
+
+__all__, __dir__ = interface(globals())

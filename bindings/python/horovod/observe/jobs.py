@@ -53,8 +53,8 @@ def _about(pid: int, ranks: list[flight.Rank]) -> str:
     return f"{pid}: {first.size} rank{'s' if first.size > 1 else ''}, {len(ranks)} here, for {seconds:.0f} s: {short}"
 
 
-def find_job(program: str) -> int:
-    """Return the process of the one job that runs here, and say which that is.
+def _find(program: str) -> tuple[int, list[flight.Rank]]:
+    """Return the process of the one job that runs here, and its ranks here; say which job that is.
 
     Raises
     ------
@@ -68,7 +68,12 @@ def find_job(program: str) -> int:
     if len(found) > 1:
         raise flight.NoRecordError("\n  ".join([f"{len(found)} jobs run here; say which, as {program} PID:", *told]))
     print(f"{program}: {told[0]}", file=sys.stderr)
-    return next(iter(found))
+    return next(iter(found.items()))
+
+
+def find_job(program: str) -> int:
+    """Return the process of that job; NoRecordError as :func:`_find`."""
+    return _find(program)[0]
 
 
 def find_timelines(program: str) -> list[Path]:
@@ -81,9 +86,9 @@ def find_timelines(program: str) -> list[Path]:
     """
     import psutil
 
-    pid = find_job(program)
+    pid, ranks = _find(program)
     found = []
-    for rank in jobs().get(pid, ()):
+    for rank in ranks:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(rank.pid)
             name = process.environ().get("HOROVOD_TIMELINE", "").replace("{rank}", str(rank.rank))

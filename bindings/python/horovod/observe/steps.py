@@ -61,6 +61,9 @@ def _minus(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[In
     return rest
 
 
+_MOST_APART_S = 10.0  # that ranks of one host learn of the same agreement
+
+
 @dataclass
 class Launch:
     """One bucket of one rank."""
@@ -319,6 +322,30 @@ def held_up(first: RankTimeline, windows: Mapping[int, Interval]) -> dict[int, d
         rank: {number: length(within(own, window)) for number, window in windows.items()}
         for rank, own in merged.items()
     }
+
+
+def _seconds_apart(rank: RankSteps, other: RankSteps) -> float:
+    """Return by how much later one of two ranks with one clock seems to have agreed: much for files of two runs."""
+    both = rank.agreed.keys() & other.agreed.keys()
+    apart = [rank.epoch + rank.agreed[key] - other.epoch - other.agreed[key] for key in both]
+    return statistics.median(apart) / 1e6 if apart else 0.0
+
+
+def check_run(rank: RankSteps, ranks: Iterable[RankSteps]) -> None:
+    """See that a rank's timeline is of the same run as those of its host.
+
+    Raises
+    ------
+    NoTimelineError
+        When it was written long before them, or after.
+    """
+    other = next((each for each in ranks if each.about.host == rank.about.host), rank)
+    apart = _seconds_apart(rank, other)
+    if abs(apart) > _MOST_APART_S:
+        raise NoTimelineError(
+            f"The timeline of rank {rank.about.rank} is left out: it is of another run than that of rank "
+            f"{other.about.rank}, {abs(apart):.0f} s {'later' if apart > 0 else 'before'}."
+        )
 
 
 def align(ranks: Iterable[RankSteps]) -> tuple[dict[int, float], float]:

@@ -113,7 +113,9 @@ def _analyse(paths: Sequence[Path], measured: Mapping[int, float]) -> steps.Repo
         own = first if first is not None and number == 1 else file.timeline(sampling.parts_of(file, told))
         first = first or own
         try:
-            ranks.append(steps.of_rank(own, told, order))
+            read = steps.of_rank(own, told, order)
+            steps.check_run(read, ranks)
+            ranks.append(read)
         except timeline.NoTimelineError as error:
             if not ranks:
                 raise

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from horovod.common.util import ranks_in_brief
 
 _PATIENCE_SECONDS = 0.5  # for the other ranks to print the same line
 _MOST_WAITING = 500  # lines
@@ -20,17 +22,6 @@ class _Line:
     text: str
     since: float
     ranks: set[Any] = field(default_factory=set)
-
-
-def ranks_in_brief(ranks: Collection[Any]) -> str:
-    """Return ``0-3,7``; names that are no numbers as they are."""
-    runs: list[list[Any]] = []
-    for rank in sorted(ranks, key=lambda each: (isinstance(each, str), each)):
-        if runs and isinstance(rank, int) and rank - 1 == runs[-1][-1]:
-            runs[-1] = [runs[-1][0], rank]
-        else:
-            runs.append([rank])
-    return ",".join("-".join(map(str, run)) for run in runs)
 
 
 class Fold:

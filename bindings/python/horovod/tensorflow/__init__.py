@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from horovod.common.util import require_framework
+from horovod.common.util import interface, require_framework
 
 require_framework("tensorflow", "horovod.tensorflow")
 
@@ -69,3 +69,5 @@ from horovod.tensorflow.mpi_ops import (
 )
 from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization as SyncBatchNormalization
 from horovod.tensorflow.util import _executing_eagerly as _executing_eagerly
+
+__all__, __dir__ = interface(globals())

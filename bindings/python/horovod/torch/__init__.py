@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from horovod.common.util import require_framework
+from horovod.common.util import interface, require_framework
 
 require_framework("torch", "horovod.torch")
 
@@ -80,4 +80,4 @@ else:
     distributed.register()
     _keep_tracer_out()
 
-    __all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "warnings")]
+    __all__, __dir__ = interface(globals())

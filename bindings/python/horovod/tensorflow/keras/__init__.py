@@ -16,6 +16,7 @@ from horovod.common.process_sets import (
     global_process_set as global_process_set,
     remove_process_set as remove_process_set,
 )
+from horovod.common.util import interface
 from horovod.tensorflow.compression import Compression as Compression
 from horovod.tensorflow.keras import callbacks as callbacks, elastic as elastic
 
@@ -104,3 +105,6 @@ def allreduce(
         A tensor in TensorFlow's eager mode, else NumPy's, with the shape and dtype of `value`.
     """
     return _keras.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op, compression)
+
+
+__all__, __dir__ = interface(globals())
