@@ -11,7 +11,8 @@ import pytest
 KNOWN = {
     "torch", "torchvision", "tensorflow", "tensorflow-cpu", "tf-keras", "keras", "jax", "mxnet", "numpy", "ray",
     "lightning", "pytorch-lightning", "pyspark", "pandas", "pyarrow", "fsspec", "psutil", "rich", "matplotlib",
-    "openmpi", "mpich", "debugpy", "libucx-cu12", "nvidia-nccl-cu12", "accelerate", "transformers", "setuptools", "roda-horovod",
+    "openmpi", "mpich", "libucx-cu12", "nvidia-nccl-cu12", "accelerate", "transformers", "setuptools", "roda-horovod",
+    "debugpy",
 }  # fmt: skip
 TEXTS = (".py", ".md", ".sh", ".cc", ".cpp", ".h", ".toml", ".build", "Dockerfile")
 PIP = re.compile(r"pip install((?: +[^\s`()|;&,\\]+)+)")
