@@ -88,6 +88,7 @@ def tool(main: Main) -> Main:
 
 def paints(stream: TextIO | None) -> Callable[[str, str], str]:
     """Return what colours a text (``31`` is red, ``1`` bold) where the stream is a terminal and NO_COLOR is unset."""
-    if not getattr(stream, "isatty", bool)() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    is_shown = stream is not None and not getattr(stream, "closed", False) and getattr(stream, "isatty", bool)()
+    if not is_shown or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return lambda text, _: text
     return lambda text, code: f"\033[{code}m{text}\033[0m"
