@@ -154,13 +154,13 @@ Status HostSegment::open_own() {
   return {};
 }
 
-// Everybody learns everybody's mailbox from the store and sends its descriptors; the leader's message carries the
+// Everybody learns everybody's mailbox from the store and gives its descriptors; the leader's message carries the
 // segment.
 Status HostSegment::exchange(Store& store, const std::string& key, Deadline deadline) {
-  FdMailbox mailbox;
-  RODA_RETURN_IF_ERROR(FdMailbox::open(&mailbox));
+  FdExchange exchange;
+  RODA_RETURN_IF_ERROR(FdExchange::open(local_rank_, size(), &exchange));
   const std::string base = key + "/host/" + std::to_string(ranks_[0]) + "/";
-  RODA_RETURN_IF_ERROR(store.give(base + "mailbox", local_rank_, mailbox.address()));
+  RODA_RETURN_IF_ERROR(store.give(base + "mailbox", local_rank_, exchange.address()));
   std::string nonce;
   if (local_rank_ == 0) {
     nonce.assign(reinterpret_cast<const char*>(segment_.data() + offsetof(Header, nonce)), sizeof(Header::nonce));
@@ -177,61 +177,29 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
     return silent < 0 ? status : timed_out(world_rank(silent), "to say where it can be reached");
   }
   RODA_RETURN_IF_ERROR(status);
-  missing_ = size() - 1;
-  // The right neighbour first, so that no mailbox is filled by all at once.
-  for (int i = 1; i < size(); ++i) {
-    const int peer = (local_rank_ + i) % size();
-    RODA_RETURN_IF_ERROR(send_to(peer, addresses[static_cast<std::size_t>(peer)], store, key, &mailbox, deadline));
-  }
-  presences_[static_cast<std::size_t>(local_rank_)].reset();  // of the others from here on
-  while (missing_ > 0) {
-    RODA_RETURN_IF_ERROR(take_all(&mailbox));
-    if (missing_ == 0) break;
-    RODA_RETURN_IF_ERROR(look_for_failures(store, key));
-    if (std::chrono::steady_clock::now() > deadline) {
-      int silent = 0;
-      while (doorbells_[static_cast<std::size_t>(silent)]) ++silent;
-      return timed_out(world_rank(silent), "to pass its descriptors");
-    }
-    pollfd p{mailbox.fd(), POLLIN, 0};
-    ::poll(&p, 1, 100);
-  }
-  return {};
-}
-
-// What the mailbox holds.
-Status HostSegment::take_all(FdMailbox* mailbox) {
-  while (true) {
-    FdMailbox::Message message;
-    bool received = false;
-    RODA_RETURN_IF_ERROR(mailbox->receive(&message, &received));
-    if (!received) return {};
-    if (message.tag != kMailTag) continue;
-    Status taken = take(std::move(message));
-    if (taken.code() == RODA_ERR_AUTH) continue;  // not of this job
-    RODA_RETURN_IF_ERROR(taken);
-    --missing_;
-  }
-}
-
-Status HostSegment::send_to(int peer, const std::string& address, Store& store, const std::string& key,
-                            FdMailbox* mailbox, Deadline deadline) {
   const Mail mail{nonce_, local_rank_};
   std::vector<int> fds{doorbell(), presence_fd(local_rank_)};
   if (local_rank_ == 0) fds.push_back(segment_.fd());
-  std::uint32_t attempts = 0;
-  for (bool sent = false; !sent;) {
-    const Status status = mailbox->send(address, kMailTag, std::as_bytes(std::span(&mail, 1)), fds, &sent);
-    if (status.code() == RODA_ERR_PEER) return left(peer, store, key);
-    RODA_RETURN_IF_ERROR(status);
-    if (!sent && std::chrono::steady_clock::now() > deadline) return timed_out(world_rank(peer), "to take descriptors");
-    if (sent) break;
-    // A mailbox holds ten messages (net.unix.max_dgram_qlen): ranks that only sent would wait for each other for ever.
-    RODA_RETURN_IF_ERROR(take_all(mailbox));
-    if (++attempts % kAttemptsPerLook == 0) RODA_RETURN_IF_ERROR(look_for_failures(store, key));
-    pollfd p{mailbox->fd(), POLLIN, 0};
-    ::poll(&p, 1, WaitPolicy::look_ms(attempts));
+  const FdExchange::Own own{kMailTag, std::as_bytes(std::span(&mail, 1)), fds};
+  const auto address_of = [&](int member) { return addresses[static_cast<std::size_t>(member)]; };
+  const auto take_mail = [&](FdMailbox::Message message, int* member) { return take(std::move(message), member); };
+  for (std::uint32_t in_vain = 0;;) {
+    int gone = -1;
+    const int given = exchange.given();
+    const Status stepped = exchange.step(own, address_of, take_mail, &gone);
+    if (gone >= 0) return left(gone, store, key);
+    RODA_RETURN_IF_ERROR(stepped);
+    if (exchange.is_over()) break;
+    in_vain = exchange.given() == given ? in_vain + 1 : 0;
+    const bool shall_look = !exchange.holds() || in_vain % kAttemptsPerLook == kAttemptsPerLook - 1;
+    if (shall_look) RODA_RETURN_IF_ERROR(look_for_failures(store, key));
+    if (std::chrono::steady_clock::now() > deadline) {
+      return timed_out(world_rank(exchange.waits_for()), "to exchange descriptors");
+    }
+    pollfd p{exchange.fd(), POLLIN, 0};
+    ::poll(&p, 1, exchange.holds() ? WaitPolicy::look_ms(in_vain) : 100);
   }
+  presences_[static_cast<std::size_t>(local_rank_)].reset();  // of the others from here on
   return {};
 }
 
@@ -246,15 +214,16 @@ Status HostSegment::left(int peer, Store& store, const std::string& key) const {
   return Status::peer(rank, "Rank " + std::to_string(rank) + " ended while the job was starting");
 }
 
-Status HostSegment::take(FdMailbox::Message message) {
+// A message that is none of this job's is no error.
+Status HostSegment::take(FdMailbox::Message message, int* member) {
   Mail mail;
-  if (message.payload.size() != sizeof mail) return Status::auth("a message of a wrong size");
+  if (message.payload.size() != sizeof mail) return {};
   std::memcpy(&mail, message.payload.data(), sizeof mail);
-  if (mail.nonce != nonce_ || mail.local_rank < 0 || mail.local_rank >= size()) return Status::auth("a stranger");
+  if (mail.nonce != nonce_ || mail.local_rank < 0 || mail.local_rank >= size()) return {};
   const auto peer = static_cast<std::size_t>(mail.local_rank);
-  if (message.fds.size() != (peer == 0 ? 3u : 2u)) return Status::auth("a wrong number of descriptors");
+  if (message.fds.size() != (peer == 0 ? 3u : 2u)) return {};
   if (doorbells_[peer]) return Status::precondition("Rank " + std::to_string(ranks_[peer]) + " was started twice");
-  RODA_INVARIANT(missing_ > 0, "no more peers give their descriptors than are missing");
+  *member = mail.local_rank;
   doorbells_[peer] = std::move(message.fds[0]);
   presences_[peer] = std::move(message.fds[1]);
   if (peer == 0) {

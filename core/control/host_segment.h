@@ -88,11 +88,8 @@ class HostSegment {
   Status open_own();
   Status create_segment();
   Status exchange(Store& store, const std::string& key, Deadline deadline);
-  Status send_to(int local, const std::string& address, Store& store, const std::string& key, FdMailbox* mailbox,
-                 Deadline deadline);
   Status left(int local, Store& store, const std::string& key) const;
-  Status take_all(FdMailbox* mailbox);
-  Status take(FdMailbox::Message message);
+  Status take(FdMailbox::Message message, int* member);
   void layout();
   Status wait_for_all(Store& store, const std::string& key, Deadline deadline);
   RankCell& cell(int local) const;
@@ -103,7 +100,6 @@ class HostSegment {
   std::string hosts_;
   SharedSegment segment_;
   std::uint64_t nonce_ = 0;
-  int missing_ = 0;  // peers that have not sent while the segment forms
   bool armed_ = false;
   bool rung_ = false;  // the doorbell may be readable
   int core_ = 0;       // what was published last, 1 + the core's number; 0: none

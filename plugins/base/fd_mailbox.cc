@@ -142,4 +142,41 @@ Status FdMailbox::receive(Message* out, bool* received) {
   }
 }
 
+Status FdExchange::open(int self, int size, FdExchange* out) {
+  out->self_ = self;
+  out->size_ = size;
+  out->missing_ = size - 1;
+  out->taken_.assign(static_cast<std::size_t>(size), false);
+  out->taken_[static_cast<std::size_t>(self)] = true;
+  return FdMailbox::open(&out->mailbox_);
+}
+
+// A mailbox holds ten messages (net.unix.max_dgram_qlen): who gives takes as well, and the right neighbour comes first,
+// so that none is filled by all at once.
+Status FdExchange::step(const Own& own, const AddressOf& address_of, const Take& take, int* gone) {
+  for (bool has_room = true; has_room && holds();) {
+    const int member = (self_ + 1 + given_) % size_;
+    const Status status = mailbox_.send(address_of(member), own.tag, own.payload, own.fds, &has_room);
+    if (status.code() == RODA_ERR_PEER) *gone = member;
+    RODA_RETURN_IF_ERROR(status);
+    given_ += has_room ? 1 : 0;
+    RODA_RETURN_IF_ERROR(take_all(own.tag, take));
+  }
+  return take_all(own.tag, take);
+}
+
+Status FdExchange::take_all(std::uint64_t tag, const Take& take) {
+  for (;;) {
+    FdMailbox::Message message;
+    bool received = false;
+    RODA_RETURN_IF_ERROR(mailbox_.receive(&message, &received));
+    if (!received) return {};
+    int member = -1;
+    if (message.tag == tag) RODA_RETURN_IF_ERROR(take(std::move(message), &member));
+    if (member < 0) continue;
+    taken_[static_cast<std::size_t>(member)] = true;
+    --missing_;
+  }
+}
+
 }  // namespace roda

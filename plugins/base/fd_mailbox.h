@@ -1,11 +1,13 @@
-// Small messages with file descriptors between processes of one host and one user, without a name in the file system.
-// Peers learn each other's address() by other means.
+// Small messages with file descriptors between processes of one host and one user, without a name in the file system;
+// and a message of each for all. Peers learn each other's address() by other means.
 #pragma once
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +55,48 @@ class FdMailbox {
  private:
   UniqueFd socket_;
   std::string address_;
+};
+
+// Every member of a group gives every other one its message, the same to all. Threads: one at a time; nothing blocks.
+class FdExchange {
+ public:
+  static Status open(int self, int size, FdExchange* out);
+  const std::string& address() const { return mailbox_.address(); }
+  int fd() const { return mailbox_.fd(); }
+  void close() { mailbox_.close(); }
+
+  struct Own {
+    std::uint64_t tag;
+    std::span<const std::byte> payload;
+    std::span<const int> fds;
+  };
+  using AddressOf = std::function<std::string(int member)>;
+  // A message of the same tag. *member: whose it is; -1, as it is before, for a stranger's, which is skipped.
+  using Take = std::function<Status(FdMailbox::Message message, int* member)>;
+  // Gives to whom there is room at and takes what is there. To be called until is_over(): after fd() became readable,
+  // and now and then while holds(). *gone, where an error came of it: the member that nobody listens for any more.
+  Status step(const Own& own, const AddressOf& address_of, const Take& take, int* gone);
+
+  int given() const { return given_; }
+  bool holds() const { return given_ < size_ - 1; }
+  // True of oneself.
+  bool has_taken(int member) const { return taken_[static_cast<std::size_t>(member)]; }
+  // While it is not over: the first whose message is missing, else the one that has no room for ours.
+  int waits_for() const {
+    const auto silent = std::find(taken_.begin(), taken_.end(), false);
+    return silent != taken_.end() ? static_cast<int>(silent - taken_.begin()) : (self_ + 1 + given_) % size_;
+  }
+  bool is_over() const { return !holds() && missing_ == 0; }
+
+ private:
+  Status take_all(std::uint64_t tag, const Take& take);
+
+  FdMailbox mailbox_;
+  int self_ = 0;
+  int size_ = 1;
+  int given_ = 0;  // to the right neighbours
+  int missing_ = 0;
+  std::vector<bool> taken_;
 };
 
 }  // namespace roda

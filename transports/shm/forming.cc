@@ -59,12 +59,12 @@ Group::Group(Context& context, const roda_group_desc& desc)
   if (::getrandom(&nonce_, sizeof nonce_, 0) != sizeof nonce_) {
     throw sdk::Failure(RODA_ERR_SYSTEM, "shm: getrandom gave too few bytes");
   }
-  sdk::expect_ok(FdMailbox::open(&mailbox_), "shm");
-  mailbox_guard_ = ForkGuard(mailbox_.fd());
+  sdk::expect_ok(FdExchange::open(state_.rank(), state_.size(), &hellos_), "shm");
+  mailbox_guard_ = ForkGuard(hellos_.fd());
   Card card{kMagic, kLayoutVersion, state_.rank(), nonce_, {}, room_for_group()};
-  std::strncpy(card.mailbox, mailbox_.address().c_str(), sizeof card.mailbox - 1);
+  std::strncpy(card.mailbox, hellos_.address().c_str(), sizeof card.mailbox - 1);
   cards_ = state_.gather("shm.card", &card, sizeof card);
-  context_.watch(mailbox_.fd(), nullptr);
+  context_.watch(hellos_.fd(), nullptr);
   context_.add(this);
 }
 
@@ -139,7 +139,6 @@ void Group::connect_self() {
   self.bell_guard = ForkGuard(self.bell.get());
   attach(self, segment_.data(), segment_.size());
   self.cma = context_.settings().cma;
-  self.hello_sent = self.hello_taken = true;
 }
 
 // Finds our places in a member's segment and its places in ours.
@@ -189,55 +188,34 @@ bool Group::test() {
       step, [this] { return state_.late(missing()); }, fail);
 }
 
-// A mailbox holds ten messages (net.unix.max_dgram_qlen). The right neighbour comes first, so that none is filled by
-// all at once, and who sends empties its own.
 bool Group::exchange_hellos() {
-  for (int i = 1; i < state_.size(); ++i) {
-    Peer& peer = this->peer((state_.rank() + i) % state_.size());
-    if (!peer.hello_sent) send_hello(peer);
-    take_hellos();
-  }
-  return std::all_of(peers_.begin(), peers_.end(),
-                     [](const Peer& peer) { return peer.hello_sent && peer.hello_taken; });
-}
-
-// What waits to be sent once a mailbox has room, for which nobody rings.
-bool Group::holds_hellos() const {
-  return has_cards_ && std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.hello_sent; });
-}
-
-void Group::take_hellos() {
-  for (;;) {
-    FdMailbox::Message message;
-    bool received = false;
-    sdk::expect_ok(mailbox_.receive(&message, &received), "shm");
-    if (!received) return;
-    take_hello(message, message.fds);
-  }
-}
-
-void Group::send_hello(Peer& peer) {
-  const Card card = card_of(peer.rank);
   const Hello hello{state_.rank(), 0, nonce_, segment_.size(), reinterpret_cast<std::uint64_t>(&nonce_)};
   const int fds[] = {segment_.fd(), context_.bell_fd()};
-  bool sent = false;
-  Status status = mailbox_.send(card.mailbox, kHelloTag, std::as_bytes(std::span(&hello, 1)), fds, &sent);
-  if (status.code() == RODA_ERR_PEER) {
-    throw state_.fault(RODA_ERR_PEER, peer.rank, "left while the group formed, or is in another network namespace",
-                       place_of(peer));
+  int gone = -1;
+  const Status status = hellos_.step(
+      {kHelloTag, std::as_bytes(std::span(&hello, 1)), fds},
+      [this](int member) { return std::string(card_of(member).mailbox); },
+      [this](FdMailbox::Message message, int* member) {
+        *member = take_hello(message, message.fds);
+        return Status();
+      },
+      &gone);
+  if (gone >= 0) {
+    throw state_.fault(RODA_ERR_PEER, gone, "left while the group formed, or is in another network namespace",
+                       place_of(peer(gone)));
   }
   sdk::expect_ok(status, "shm");
-  peer.hello_sent = sent;
+  return hellos_.is_over();
 }
 
-// Strangers of the same user may write to the mailbox too: what isn't from a member is skipped.
-void Group::take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>& fds) {
+// The member that said it; -1 for strangers of the same user, who may write to the mailbox too.
+int Group::take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>& fds) {
   Hello hello;
-  if (message.tag != kHelloTag || message.payload.size() != sizeof hello || fds.size() != 2) return;
+  if (message.payload.size() != sizeof hello || fds.size() != 2) return -1;
   std::memcpy(&hello, message.payload.data(), sizeof hello);
-  if (hello.rank < 0 || hello.rank >= state_.size() || peer(hello.rank).hello_taken) return;
+  if (hello.rank < 0 || hello.rank >= state_.size() || hellos_.has_taken(hello.rank)) return -1;
   const Card card = card_of(hello.rank);
-  if (!(hello.nonce == card.nonce) || hello.segment_bytes < sizeof(SegmentHeader)) return;
+  if (!(hello.nonce == card.nonce) || hello.segment_bytes < sizeof(SegmentHeader)) return -1;
 
   Peer& from = peer(hello.rank);
   from.pid = message.sender;
@@ -252,13 +230,13 @@ void Group::take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>&
   attach(from, from.segment.data(), hello.segment_bytes);
   (void)::madvise(from.base + theirs.heap_offset, hello.segment_bytes - theirs.heap_offset, MADV_HUGEPAGE);
   try_cma(from, hello.probe_address);
-  from.hello_taken = true;
+  return hello.rank;
 }
 
 void Group::watch_processes() {
-  context_.unwatch(mailbox_.fd());
+  context_.unwatch(hellos_.fd());
   mailbox_guard_ = ForkGuard();
-  mailbox_.close();
+  hellos_.close();
   for (Peer& peer : peers_) {
     if (peer.rank == state_.rank() || peer.pid == 0) continue;
     peer.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));

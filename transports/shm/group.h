@@ -77,7 +77,7 @@ class Group {
   }
   // Is there anything that progress() would do?
   bool has_news() {
-    if (!state_.is_formed()) return !state_.is_broken() && holds_hellos();
+    if (!state_.is_formed()) return !state_.is_broken() && has_cards_ && hellos_.holds();
     if (state_.is_broken()) return !state_.has_acted();
     return messages_.has_news() || look_at_peers();
   }
@@ -256,10 +256,7 @@ class Group {
     return true;
   }
   bool exchange_hellos();
-  bool holds_hellos() const;
-  void send_hello(Peer& peer);
-  void take_hellos();
-  void take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>& fds);
+  int take_hello(const FdMailbox::Message& message, std::vector<UniqueFd>& fds);
   void attach(Peer& peer, std::byte* base, std::size_t bytes);
   void try_cma(Peer& peer, std::uint64_t probe_address) {
     if (!context_.settings().cma) return;
@@ -275,7 +272,7 @@ class Group {
     if (!has_cards_) return cards_.missing();
     std::vector<int> ranks;
     for (const Peer& peer : peers_) {
-      if (!peer.hello_taken) ranks.push_back(peer.rank);
+      if (!hellos_.has_taken(peer.rank)) ranks.push_back(peer.rank);
     }
     return ranks;
   }
@@ -332,7 +329,7 @@ class Group {
   StoreCost store_cost_;
 
   bool has_cards_ = false;  // of all members; hellos are next
-  FdMailbox mailbox_;
+  FdExchange hellos_;
   ForkGuard mailbox_guard_;
   ForkGuard segment_guard_;
   sdk::Allgather cards_;

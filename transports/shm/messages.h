@@ -77,8 +77,6 @@ struct Peer {
   ForkGuard pidfd_guard;
   bool cma = false;
   bool dead = false;
-  bool hello_sent = false;
-  bool hello_taken = false;
 
   RingProducer out;
   RingConsumer in;
