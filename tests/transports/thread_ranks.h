@@ -19,6 +19,23 @@ namespace roda::transport_test {
 
 using Knobs = std::map<std::string, std::string>;
 
+inline bool contains(const char* text, const std::string& part) {
+  return std::string(text).find(part) != std::string::npos;
+}
+
+// Gives the settings, which outlive it.
+inline roda_host host_of(Knobs* knobs) {
+  roda_host host{};
+  host.struct_size = sizeof host;
+  host.self = knobs;
+  host.knob = [](void* self, const char* name) -> const char* {
+    const Knobs& all = *static_cast<Knobs*>(self);
+    const auto found = all.find(name);
+    return found == all.end() ? nullptr : found->second.c_str();
+  };
+  return host;
+}
+
 // The exchange of one group. Thread-safe.
 class Board {
  public:

@@ -13,6 +13,7 @@
 
 #include "bindings/c/roda.h"
 #include "core/bootstrap/rendezvous.h"
+#include "tests/multi/engine/one_operation.h"
 
 namespace {
 
@@ -43,22 +44,6 @@ int be_victim(int rank, bool is_stopped, int microseconds) {
   for (;;) pause();
 }
 
-int run_operation(roda_error* error) {
-  float data = 1;
-  roda_op op{};
-  op.struct_size = sizeof op;
-  op.collective = RODA_ALLREDUCE;
-  op.name = "all";
-  op.dtype = RODA_FLOAT32;
-  op.input = op.output = &data;
-  op.device = -1;
-  op.op = RODA_SUM;
-  op.prescale = op.postscale = 1;
-  roda_handle handle = 0;
-  const int submitted = roda_submit(&op, 1, &handle, error);
-  return submitted == RODA_OK ? roda_wait(handle, error) : submitted;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -71,7 +56,8 @@ int main(int argc, char** argv) {
   error.rank = -1;
   const bool began = roda_init(nullptr, &error) == RODA_OK;
   if (began && is_stopped) return 0;  // it came that far: its connections are watched from now on
-  const int code = began ? run_operation(&error) : error.code;
+  float data = 1;
+  const int code = began ? roda::test::add_up(&data, &error) : error.code;
   const std::string name = "ank " + std::to_string(victim);
   std::fprintf(stderr, "init_dies: %s: rank %d: %s\n", began ? "operation" : "init", error.rank, error.message);
   return code != RODA_OK && error.rank == victim && std::strstr(error.message, name.c_str()) != nullptr ? 0 : 1;

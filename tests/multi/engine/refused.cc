@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "bindings/c/roda.h"
+#include "tests/multi/engine/one_operation.h"
 
 namespace {
 
@@ -15,20 +16,9 @@ constexpr int kRefused = 3;
 
 int work() {
   float data = 1;
-  roda_op op{};
-  op.struct_size = sizeof op;
-  op.collective = RODA_ALLREDUCE;
-  op.name = "all";
-  op.dtype = RODA_FLOAT32;
-  op.input = op.output = &data;
-  op.device = -1;
-  op.op = RODA_SUM;
-  op.prescale = op.postscale = 1;
-  roda_handle handle = 0;
   roda_error error{};
   error.struct_size = sizeof error;
-  const bool submitted = roda_submit(&op, 1, &handle, &error) == RODA_OK;
-  const bool works = submitted && roda_wait(handle, &error) == RODA_OK && data == static_cast<float>(roda_size());
+  const bool works = roda::test::add_up(&data, &error) == RODA_OK && data == static_cast<float>(roda_size());
   if (!works) std::fprintf(stderr, "refused: sum %f, %s\n", static_cast<double>(data), error.message);
   roda_shutdown();
   return works ? 0 : 1;

@@ -38,4 +38,15 @@ std::vector<T> averages(int giving, std::size_t count, std::size_t from = 0) {
   return all;
 }
 
+// test(T(), dtype) for each of their dtypes.
+template <typename Test>
+void for_whole_numbers(Test&& test) {
+  test(std::uint8_t(), RODA_UINT8);
+  test(std::int8_t(), RODA_INT8);
+  test(std::uint16_t(), RODA_UINT16);
+  test(std::int16_t(), RODA_INT16);
+  test(std::int32_t(), RODA_INT32);
+  test(std::int64_t(), RODA_INT64);
+}
+
 }  // namespace roda::test

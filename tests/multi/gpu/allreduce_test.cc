@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/multi/engine/whole_numbers.h"
 #include "tests/multi/gpu/gpu_array.h"
 #include "tests/multi/gpu/gpu_values.h"
 
@@ -64,12 +65,7 @@ void sum_of(int dtype) {
 
 // The library behind the double has no 16-bit integers: those are staged through host memory.
 TEST(GpuAllreduce, TakesEveryDtype) {
-  sum_of<std::uint8_t>(RODA_UINT8);
-  sum_of<std::int8_t>(RODA_INT8);
-  sum_of<std::uint16_t>(RODA_UINT16);
-  sum_of<std::int16_t>(RODA_INT16);
-  sum_of<std::int32_t>(RODA_INT32);
-  sum_of<std::int64_t>(RODA_INT64);
+  for_whole_numbers([]<typename T>(T, int dtype) { sum_of<T>(dtype); });
   sum_of<double>(RODA_FLOAT64);
 }
 

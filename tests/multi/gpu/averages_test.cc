@@ -79,12 +79,7 @@ void expect_exact(int dtype) {
 }
 
 TEST(GpuAverages, OfWholeNumbersAreExact) {
-  expect_exact<std::uint8_t>(RODA_UINT8);
-  expect_exact<std::int8_t>(RODA_INT8);
-  expect_exact<std::uint16_t>(RODA_UINT16);
-  expect_exact<std::int16_t>(RODA_INT16);
-  expect_exact<std::int32_t>(RODA_INT32);
-  expect_exact<std::int64_t>(RODA_INT64);
+  for_whole_numbers([]<typename T>(T, int dtype) { expect_exact<T>(dtype); });
 }
 
 TEST(GpuAverages, OfWholeNumbersAreScaledBeforeTheyAreCutOff) {

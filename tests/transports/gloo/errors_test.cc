@@ -12,8 +12,6 @@ namespace {
 
 const roda_transport* table() { return roda_gloo_transport(); }
 
-bool contains(const char* text, const char* part) { return std::string(text).find(part) != std::string::npos; }
-
 TEST(GlooErrors, ACollectiveNamesTheRankThatLeft) {
   Board board;
   std::barrier formed(3);

@@ -19,8 +19,6 @@ namespace {
 
 constexpr std::size_t kShort = 100, kLong = 100000;
 
-bool contains(const char* text, const std::string& part) { return std::string(text).find(part) != std::string::npos; }
-
 // Starts and drives to the end.
 int send(Member& member, int peer, std::uint64_t tag, const std::vector<char>& data) {
   roda_request* request = nullptr;

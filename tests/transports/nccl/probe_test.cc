@@ -19,14 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string probe(Knobs knobs, int expected) {
-  roda_host host{};
-  host.struct_size = sizeof host;
-  host.self = &knobs;
-  host.knob = [](void* self, const char* name) -> const char* {
-    const Knobs& all = *static_cast<Knobs*>(self);
-    const auto found = all.find(name);
-    return found == all.end() ? nullptr : found->second.c_str();
-  };
+  const roda_host host = host_of(&knobs);
   roda_error error = make_error();
   EXPECT_EQ(roda_nccl_transport()->probe(&host, &error), expected) << error.message;
   return error.message;

@@ -16,6 +16,7 @@
 namespace roda::nccl_test {
 
 using transport_test::Board;
+using transport_test::host_of;
 using transport_test::Knobs;
 using transport_test::Member;
 
@@ -42,14 +43,7 @@ inline Knobs knobs_of(int local_rank) {
 inline const roda_device& device() {
   static const bool was_asked = [] {
     static Knobs knobs = knobs_of(0);
-    roda_host host{};
-    host.struct_size = sizeof host;
-    host.self = &knobs;
-    host.knob = [](void* self, const char* name) -> const char* {
-      const Knobs& all = *static_cast<Knobs*>(self);
-      const auto found = all.find(name);
-      return found == all.end() ? nullptr : found->second.c_str();
-    };
+    const roda_host host = host_of(&knobs);
     return roda_cuda_device()->probe(&host, nullptr) == RODA_OK &&
            roda_nccl_transport()->probe(&host, nullptr) == RODA_OK;
   }();

@@ -16,8 +16,6 @@ namespace {
 
 const roda_transport* table() { return roda_tcp_transport(); }
 
-bool contains(const char* text, const char* part) { return std::string(text).find(part) != std::string::npos; }
-
 TEST(TcpErrors, ARankThatLeftIsNamed) {
   Board board;
   std::barrier formed(2);

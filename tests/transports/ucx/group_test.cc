@@ -1,9 +1,6 @@
 // What the conformance kit does not look into: tags of all 64 bits, windows that are not open, registered memory,
 // errors that name the peer, and forks. Ranks are threads, each with a context of its own.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <barrier>
@@ -11,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/transports/connections.h"
 #include "tests/transports/thread_ranks.h"
 #include "transports/ucx/ucx.h"
 
@@ -18,8 +16,6 @@ namespace roda::transport_test {
 namespace {
 
 const roda_transport& table() { return *roda_ucx_transport(); }
-
-bool contains(const char* text, const char* part) { return std::string(text).find(part) != std::string::npos; }
 
 struct Formed : Member {
   Formed(Board& board, int rank, int size, std::uint64_t timeout_ns = 0)
@@ -222,33 +218,13 @@ TEST(UcxProbe, TransportsThatDoNotExistAreAReason) {
   EXPECT_EQ(table().probe(nullptr, &error), RODA_OK) << error.message;
 }
 
-// Connected TCP sockets among this process's descriptors; only those without close-on-exec if asked.
-int connections(bool inheritable_only) {
-  int count = 0;
-  for (int fd = 3; fd < 1024; ++fd) {
-    sockaddr_storage peer{};
-    socklen_t length = sizeof peer;
-    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) continue;
-    if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6) continue;
-    if (!inheritable_only || (::fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) ++count;
-  }
-  return count;
-}
-
 TEST(UcxFork, ConnectionsStayInTheirProcess) {
   Board board;
   std::barrier formed(2);
   run_ranks(2, [&](int rank) {
     Formed member(board, rank, 2);
     member.meet(formed);
-    if (rank == 0) {
-      EXPECT_EQ(connections(true), 0);
-      const pid_t child = ::fork();
-      if (child == 0) ::_exit(connections(false));
-      int status = 0;
-      ASSERT_EQ(::waitpid(child, &status, 0), child);
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-    }
+    if (rank == 0) expect_no_connections_in_a_child([] {});
     member.meet(formed);
     // The parent's connections are none the worse.
     roda_request *received = nullptr, *sent = nullptr;

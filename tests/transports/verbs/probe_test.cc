@@ -2,24 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <map>
 #include <string>
 
+#include "tests/transports/thread_ranks.h"
 #include "transports/verbs/verbs.h"
 
 namespace {
 
-using Knobs = std::map<std::string, std::string>;
+using roda::transport_test::Knobs;
 
-std::string probe(const Knobs& knobs, int expected) {
-  roda_host host{};
-  host.struct_size = sizeof host;
-  host.self = const_cast<Knobs*>(&knobs);
-  host.knob = [](void* self, const char* name) -> const char* {
-    const auto& map = *static_cast<const Knobs*>(self);
-    const auto found = map.find(name);
-    return found == map.end() ? nullptr : found->second.c_str();
-  };
+std::string probe(Knobs knobs, int expected) {
+  const roda_host host = roda::transport_test::host_of(&knobs);
   roda_error error{};
   error.struct_size = sizeof error;
   EXPECT_EQ(roda_verbs_transport()->probe(&host, &error), expected) << error.message;
