@@ -15,7 +15,7 @@ namespace roda::conformance {
 namespace {
 
 // Of a launcher's processes for one another: longer than a case may last.
-constexpr std::uint64_t kPatience = 120'000'000'000;
+constexpr std::uint64_t kLaunchTimeoutNs = 120'000'000'000;
 
 void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank,
               const roda_device* device = nullptr) {
@@ -136,7 +136,7 @@ LaunchedJob::LaunchedJob(const roda_bootstrap* bootstrap, const roda_host* host)
   }
   roda_job_options options{};
   options.struct_size = sizeof options;
-  options.timeout_ns = kPatience;
+  options.timeout_ns = kLaunchTimeoutNs;
   roda_error error = make_error();
   if (bootstrap_->launched_here(host) == 0) {
     error_ = "--launched, but no launcher that the plugin knows started this process";

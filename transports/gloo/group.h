@@ -64,7 +64,7 @@ class Group {
       must_poison = mesh_ != nullptr && (has_links || !worker_idle_);
     }
     jobs_changed_.notify_all();
-    if (poisoner_.joinable()) poisoner_.join();
+    if (abort_thread_.joinable()) abort_thread_.join();
     if (must_poison) tear_down();
     links_.clear();
     if (worker_.joinable()) worker_.join();
@@ -81,8 +81,8 @@ class Group {
   void abort(const sdk::Failure& cause) {
     state_.abort(cause);
     const MutexLock lock(mutex_);
-    if (mesh_ != nullptr && !poisoner_.joinable() && !stopping_) {
-      poisoner_ = start_thread("roda-gloo-abort", [this] { tear_down(); });
+    if (mesh_ != nullptr && !abort_thread_.joinable() && !stopping_) {
+      abort_thread_ = start_thread("roda-gloo-abort", [this] { tear_down(); });
     }
     context_->notify();
   }
@@ -371,7 +371,7 @@ class Group {
   bool stopping_ RODA_GUARDED_BY(mutex_) = false;
   bool worker_idle_ RODA_GUARDED_BY(mutex_) = true;
   std::thread worker_;
-  std::thread poisoner_;
+  std::thread abort_thread_;
 
   Waits waits_;  // of collectives
   std::atomic<bool> is_torn_down_{false};

@@ -52,7 +52,7 @@ class Context : public sdk::GroupList<Group> {
   // Hands over what can be; how many were.
   int pump();
   // Takes over the end of a communicator.
-  void bury(std::unique_ptr<Communicator> communicator) { ending_.push_back(std::move(communicator)); }
+  void end_later(std::unique_ptr<Communicator> communicator) { ending_.push_back(std::move(communicator)); }
 
   // The entries of the ABI.
   static std::uint64_t capabilities();

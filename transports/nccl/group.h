@@ -63,18 +63,18 @@ class Group {
   ~Group() {
     state_.abort({RODA_ERR_ABORTED, state_.text("was destroyed")});
     context_.leave(this);
-    ghosts_.insert(ghosts_.end(), live_.begin(), live_.end());
+    abandoned_.insert(abandoned_.end(), live_.begin(), live_.end());
     live_.clear();
     if (step_ != Step::kTrial) free_trial();
     if (communicator_ == nullptr) return;
     const auto deadline = Clock::now() + context_.patience();
-    if (!ghosts_.empty()) communicator_->abort();
-    while (!ghosts_.empty() && Clock::now() < deadline) {
-      std::erase_if(ghosts_, [this](Request* request) { return is_over(request); });
-      if (!ghosts_.empty()) std::this_thread::sleep_for(kQuietPause);
+    if (!abandoned_.empty()) communicator_->abort();
+    while (!abandoned_.empty() && Clock::now() < deadline) {
+      std::erase_if(abandoned_, [this](Request* request) { return is_over(request); });
+      if (!abandoned_.empty()) std::this_thread::sleep_for(kQuietPause);
     }
     communicator_->retire(context_.patience());
-    context_.bury(std::move(communicator_));
+    context_.end_later(std::move(communicator_));
   }
 
   bool test() {
@@ -121,7 +121,7 @@ class Group {
     }
     if (!state_.is_broken()) return RODA_IN_PROGRESS;
     std::erase(live_, request);
-    ghosts_.push_back(request);
+    abandoned_.push_back(request);
     state_.throw_if_broken();
     return RODA_IN_PROGRESS;
   }
@@ -137,9 +137,9 @@ class Group {
       return buffer->is_done && sdk::overlaps(buffer->address, buffer->bytes, base, bytes);
     };
     if (std::ranges::any_of(buffers_, overlaps) && !can_deregister()) return false;
-    std::erase_if(ghosts_, [this](Request* request) { return is_over(request); });
+    std::erase_if(abandoned_, [this](Request* request) { return is_over(request); });
     const auto touches = [&](const Request* request) { return request->touches(base, bytes); };
-    return std::ranges::none_of(live_, touches) && std::ranges::none_of(ghosts_, touches);
+    return std::ranges::none_of(live_, touches) && std::ranges::none_of(abandoned_, touches);
   }
 
   // Memory of the group's GPU, for as long as it stays registered; NCCL is told before the next collective. Refused
@@ -415,8 +415,8 @@ class Group {
   Mutex communicator_guard_;  // of the pointer, against abort()
   std::unique_ptr<Communicator> communicator_;
   sdk::RequestPool<Request> pool_;
-  std::vector<Request*> live_;    // started, and not yet told to be over
-  std::vector<Request*> ghosts_;  // told to have failed, while the GPU may still use their memory
+  std::vector<Request*> live_;       // started, and not yet told to be over
+  std::vector<Request*> abandoned_;  // told to have failed, while the GPU may still use their memory
 };
 
 }  // namespace roda::nccl

@@ -215,7 +215,7 @@ esac
 
 def test_hosts_that_can_not_be_asked_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that hangs holds nobody up."""
-    monkeypatch.setattr(others, "_PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(others, "_ANSWER_SECONDS", 2.0)
     monkeypatch.setattr(flight, "mark_of_job", lambda ranks: "JOB=1")
     agent = tmp_path / "agent"
     agent.write_text(AGENT)

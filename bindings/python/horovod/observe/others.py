@@ -24,7 +24,7 @@ from horovod.runner.util.remote import remote_arguments
 
 _MOST_OF_ERRORS = 1 << 16
 _MOST_CHARACTERS = 1 << 28  # of a line; a longer one is cut, and none of JSON then
-_PATIENCE_SECONDS = 20.0  # for what a host says first, and next
+_ANSWER_SECONDS = 20.0  # for what a host says first, and next
 # What a host may be called: the names stand in the memory of processes that may be somebody else's.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 
@@ -79,7 +79,7 @@ class _Child(Generic[Answer]):
     def unknown(self) -> str:
         """Return why nothing is known of the host; nothing when something is."""
         silent = time.monotonic() - self._heard
-        if not self.why and not self.has_ended and silent >= _PATIENCE_SECONDS:
+        if not self.why and not self.has_ended and silent >= _ANSWER_SECONDS:
             return f"it has said nothing for {silent:.0f} s"
         return self.why or ("" if self.told.is_set() else "it has not answered yet")
 
@@ -145,7 +145,7 @@ class Others(Generic[Answer]):
 
     def wait(self) -> None:
         """Wait until each host has said something, or has had the time for it."""
-        limit = time.monotonic() + _PATIENCE_SECONDS
+        limit = time.monotonic() + _ANSWER_SECONDS
         for child in self._children.values():
             child.told.wait(max(0.0, limit - time.monotonic()))
 
