@@ -183,20 +183,21 @@ Status HostSegment::exchange(Store& store, const std::string& key, Deadline dead
   const FdExchange::Own own{kMailTag, std::as_bytes(std::span(&mail, 1)), fds};
   const auto address_of = [&](int member) { return addresses[static_cast<std::size_t>(member)]; };
   const auto take_mail = [&](FdMailbox::Message message, int* member) { return take(std::move(message), member); };
-  for (std::uint32_t attempts = 1;; ++attempts) {
+  for (std::uint32_t in_vain = 0;;) {
     int gone = -1;
+    const int given = exchange.given();
     const Status stepped = exchange.step(own, address_of, take_mail, &gone);
     if (gone >= 0) return left(gone, store, key);
     RODA_RETURN_IF_ERROR(stepped);
     if (exchange.is_over()) break;
-    if (attempts % kAttemptsPerLook == 0) RODA_RETURN_IF_ERROR(look_for_failures(store, key));
+    in_vain = exchange.given() == given ? in_vain + 1 : 0;
+    const bool shall_look = !exchange.holds() || in_vain % kAttemptsPerLook == kAttemptsPerLook - 1;
+    if (shall_look) RODA_RETURN_IF_ERROR(look_for_failures(store, key));
     if (std::chrono::steady_clock::now() > deadline) {
-      int silent = 0;
-      while (exchange.has_taken(silent) && silent < size() - 1) ++silent;
-      return timed_out(world_rank(silent), "to pass its descriptors");
+      return timed_out(world_rank(exchange.waits_for()), "to exchange descriptors");
     }
     pollfd p{exchange.fd(), POLLIN, 0};
-    ::poll(&p, 1, exchange.holds() ? WaitPolicy::look_ms(attempts) : 100);
+    ::poll(&p, 1, exchange.holds() ? WaitPolicy::look_ms(in_vain) : 100);
   }
   presences_[static_cast<std::size_t>(local_rank_)].reset();  // of the others from here on
   return {};
@@ -278,7 +279,7 @@ void HostSegment::arm() {
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t n = read(doorbell(), &count, sizeof count);
   }
-  cell(local_rank_).sleeping.store(1, std::memory_order_relaxed);
+  cell(local_rank_).sleeping.store(1, std::memory_order_seq_cst);
   armed_ = true;
   // The caller looks at the rings after this. Either it sees a record, or the record's writer, who fences between
   // writing and looking, sees that this rank sleeps.

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -76,9 +77,15 @@ class FdExchange {
   // and now and then while holds(). *gone, where an error came of it: the member that nobody listens for any more.
   Status step(const Own& own, const AddressOf& address_of, const Take& take, int* gone);
 
+  int given() const { return given_; }
   bool holds() const { return given_ < size_ - 1; }
   // True of oneself.
   bool has_taken(int member) const { return taken_[static_cast<std::size_t>(member)]; }
+  // While it is not over: the first whose message is missing, else the one that has no room for ours.
+  int waits_for() const {
+    const auto silent = std::find(taken_.begin(), taken_.end(), false);
+    return silent != taken_.end() ? static_cast<int>(silent - taken_.begin()) : (self_ + 1 + given_) % size_;
+  }
   bool is_over() const { return !holds() && missing_ == 0; }
 
  private:

@@ -167,7 +167,7 @@ TEST(Timeout, FormingNamesWhoIsMissing) {
 TEST(Timeout, AnOperationWithoutProgressEnds) {
   Board board;
   run_ranks(2, [&](int rank) {
-    Member member(board, rank, 2, {}, 100'000'000);
+    Member member(board, rank, 2, {}, 1'000'000'000);
     ASSERT_EQ(member.form(), RODA_OK) << member.error().message;
     member.barrier();
     char byte;
