@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.autograd import profiler
 
 from horovod.common import operations
 from horovod.common.process_sets import ProcessSet
@@ -149,25 +150,28 @@ class Face(dist.ProcessGroup):
         The caller's own thread then carries it out, and there is no work to wait for, as with torch's NCCL: at 4 bytes
         that takes a third of the time.
         """
-        self._sequence += 1
+        self._sequence = sequence = self._sequence + 1
         limit = opts.timeout.total_seconds()
         if limit < 0:
             limit = self._limit
-        late = functools.partial(name_the_late, self._store, self._own_rank, len(self._ranks), what, self._sequence)
-        span = self._span(what, inputs)
+        span = self._span(what, inputs) if profiler._is_profiler_enabled else None
         if getattr(opts, "asyncOp", True):
             on_host = prepared[0][0].device == operations.HOST
-            return Work(_tensors.start(*prepared, in_turn=True), finish, outputs, limit, late, self, on_host, span)
+            handle, late = _tensors.start(*prepared, in_turn=True), functools.partial(self._late, what, sequence)
+            return Work(handle, finish, outputs, limit, late, self, on_host, span)
         try:
             result = _tensors.run(*prepared, True, limit)
             if finish is not None:
                 finish(result)
         except TimeoutError:
-            raise late(limit) from None
+            raise self._late(what, sequence, limit) from None
         finally:
             if span is not None:
                 span.end()
         return None
+
+    def _late(self, what: str, sequence: int, limit: float) -> RuntimeError:
+        return name_the_late(self._store, self._own_rank, len(self._ranks), what, sequence, limit)
 
     def _span(self, what: str, inputs: Sequence[Tensor]) -> Span | None:
         return begin(f"{self._backend_name}:{what}", inputs)

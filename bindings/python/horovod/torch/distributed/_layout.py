@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from horovod.torch import _tensors
-from horovod.torch.distributed._arguments import require
+from horovod.torch.distributed._arguments import is_sum, name_of, require
 
 Tensor = torch.Tensor
 Finish = Callable[[Any], object]  # gets the engine's result and puts it where the caller wants it
@@ -82,9 +82,9 @@ def fill(outputs: Sequence[Tensor], flat: Tensor) -> None:
         begin += count
 
 
-def summable(tensor: Tensor, kind: Any) -> Tensor:
+def summable(tensor: Tensor, kind: int) -> Tensor:
     """Return a tensor's memory as the engine reduces it: of a complex number's parts, those of a sum are sums."""
     if not tensor.is_complex():
         return tensor if tensor.is_contiguous() else tensor.detach().contiguous()
-    require(kind.name in ("SUM", "AVG", "PREMUL_SUM"), f"all_reduce does not support {kind.name} on complex tensors")
+    require(is_sum(kind), f"all_reduce does not support {name_of(kind)} on complex tensors")
     return torch.view_as_real(tensor.detach().contiguous().resolve_conj())

@@ -20,6 +20,8 @@ from horovod.torch.distributed._arguments import (
     check_lists,
     check_root,
     check_splits,
+    is_sum,
+    name_of,
     read,
     reduction_of,
     require,
@@ -40,6 +42,7 @@ from horovod.torch.distributed._point_to_point import PointToPoint
 from horovod.torch.distributed._work import Work, under_way
 
 Tensor = torch.Tensor
+_ALLREDUCE = c10d.AllreduceOptions  # looked up once: it is the call that programs wait for
 
 
 class RodaProcessGroup(PointToPoint):
@@ -53,14 +56,14 @@ class RodaProcessGroup(PointToPoint):
 
     def allreduce(self, *args: Any, **named: Any) -> Work | None:
         """Reduce in place, several tensors with each other."""
-        fits = len(args) == 2 and type(args[1]) is c10d.AllreduceOptions
-        tensors, opts = args if fits else read(c10d.AllreduceOptions, args, named)
+        fits = len(args) == 2 and type(args[1]) is _ALLREDUCE
+        tensors, opts = args if fits else read(_ALLREDUCE, args, named)
         require(len(tensors) > 0, "all_reduce: requires non-empty tensor list")
         tensor = tensors[0]
         kind, factor = reduction_of(opts, tensors)
         if len(tensors) > 1:
             check_alike("all_reduce", tensors, tensor)
-            require(kind in FOLDS, f"all_reduce: {kind.name} takes one tensor")
+            require(kind in FOLDS, f"all_reduce: {name_of(kind)} takes one tensor")
             tensor = functools.reduce(FOLDS[kind], tensors)
         spread = None if len(tensors) == 1 else lambda: [_tensors.write_back(other, tensor) for other in tensors]
         if tensor.is_sparse:
@@ -69,16 +72,16 @@ class RodaProcessGroup(PointToPoint):
             return self._fold(
                 "all_reduce", kind, tensor, lambda flat: (put(tensor, flat), spread and spread()), tensors, opts
             )
-        dense = summable(tensor, kind)
+        dense = tensor if tensor.is_contiguous() and not tensor.is_complex() else summable(tensor, kind)
         dtype, buffer = _tensors.check_tensor(dense), _tensors.reachable(dense)
         set_id, name, op = operations.set_id_of(self._set), next(self._names), ENGINE_OPS[kind]
         entry = _tensors.request(operations.ALLREDUCE, name, dtype, buffer, buffer, set_id, op, factor)
         finish = copy_into(tensor, buffer) if spread is None else lambda _: (put(tensor, buffer), spread())
         return self._start("all_reduce", tensors, ([entry], 0, lambda _, keep=buffer: None), finish, tensors, opts)
 
-    def _fold(self, what: str, kind: Any, tensor: Tensor, finish: Finish, outputs: Any, opts: Any) -> Work | None:
+    def _fold(self, what: str, kind: int, tensor: Tensor, finish: Finish, outputs: Any, opts: Any) -> Work | None:
         """Reduce by what the engine does not: every rank gets all values; `finish` gets the flat result."""
-        require(kind in FOLDS, f"{what}: no such reduction: {kind.name}")
+        require(kind in FOLDS, f"{what}: no such reduction: {name_of(kind)}")
         prepared = _ops.prepare_allgather(flattened(tensor), next(self._names), self._set)
 
         def fold(flat: Tensor) -> None:
@@ -87,9 +90,9 @@ class RodaProcessGroup(PointToPoint):
         return self._start(what, [tensor], prepared, fold, outputs, opts)
 
     def _allreduce_sparse(
-        self, tensor: Tensor, kind: Any, spread: Callable[[], object] | None, outputs: Any, opts: Any
+        self, tensor: Tensor, kind: int, spread: Callable[[], object] | None, outputs: Any, opts: Any
     ) -> Work | None:
-        require(kind.name in ("SUM", "AVG"), "all_reduce: sparse tensors only work with ReduceOp.SUM and AVG")
+        require(is_sum(kind), "all_reduce: sparse tensors only work with ReduceOp.SUM and AVG")
         own = tensor.detach().coalesce()
         parts = [own.indices().t().contiguous(), own.values().contiguous()]
         prepared = _ops.prepare_grouped_allgather(parts, next(self._names), self._set)
@@ -97,7 +100,7 @@ class RodaProcessGroup(PointToPoint):
         def finish(results: Any) -> None:
             indices, values = results
             total = torch.sparse_coo_tensor(indices.t(), values, tensor.shape, check_invariants=False).coalesce()
-            _tensors.write_back(tensor, total if kind.name == "SUM" else total / len(self._ranks))
+            _tensors.write_back(tensor, total if ENGINE_OPS[kind] == Sum else total / len(self._ranks))
             if spread is not None:
                 spread()
 
@@ -169,7 +172,7 @@ class RodaProcessGroup(PointToPoint):
     ) -> Work | None:
         kind, factor = reduction_of(opts, inputs)
         op, name = ENGINE_OPS.get(kind), next(self._names)
-        require(not inputs[0].is_complex() or op in (Sum, Average), f"{what}: no {kind.name} of complex tensors")
+        require(not inputs[0].is_complex() or op in (Sum, Average), f"{what}: no {name_of(kind)} of complex tensors")
         begin = sum(counts[: self._own_rank])
         own = slice(begin, begin + counts[self._own_rank])
         if op is None:
@@ -289,7 +292,8 @@ class RodaProcessGroup(PointToPoint):
         timeout: timedelta | None = None,
     ) -> Work | None:
         """Send slices of the first dimension to each rank."""
-        *_, opts = read(c10d.AllToAllOptions, [opts, timeout], {}, 0)
+        if type(opts) is not c10d.AllToAllOptions:
+            [opts] = read(c10d.AllToAllOptions, [opts, timeout], {}, 0)
         size = len(self._ranks)
         check_alike("alltoall_base", [output], input, same_shape=False)
         check_splits("alltoall_base", output_split_sizes, output, size)
@@ -312,14 +316,14 @@ class RodaProcessGroup(PointToPoint):
 
         return self._start(what, inputs, prepared, finish, outputs, opts)
 
-    def barrier(self, *args: Any, **named: Any) -> Work | None:
+    def barrier(self, opts: Any = None, timeout: timedelta | None = None) -> Work | None:
         """Wait for everybody, and for what this group has under way here."""
-        *_, opts = read(c10d.BarrierOptions, args, named, 0)
+        if type(opts) is not c10d.BarrierOptions:
+            [opts] = read(c10d.BarrierOptions, [opts, timeout], {}, 0)
         entry = operations.bare_request(operations.BARRIER, operations.set_id_of(self._set))
         earlier = under_way(self)
-        return self._start(
-            "barrier", [], ([entry], 0, lambda _: None), lambda _: [work._end() for work in earlier], [], opts
-        )
+        end = (lambda _: [work._end() for work in earlier]) if earlier else None
+        return self._start("barrier", [], ([entry], 0, lambda _: None), end, [], opts)
 
     # Newer torch calls the same by other names.
     all_gather_single = _allgather_base

@@ -157,7 +157,7 @@ class Work(dist._Work):
     def __del__(self) -> None:
         """Stay a while for torch's C++, which may hold a work that no Python does, and asks its methods here."""
         if self._done:
-            if sum(tensor.numel() for tensor in self._outputs if isinstance(tensor, torch.Tensor)) > _SMALL:
+            if not (len(self._outputs) == 1 and self._outputs[0].numel() <= _SMALL):
                 self._outputs = []
             _dropped.append(self)
         elif hasattr(self, "_span"):  # its outputs are on a GPU, and no stream of the caller's waits for them any more
@@ -172,7 +172,7 @@ _dropped: deque[Work] = deque(maxlen=256)
 
 def under_way(group: Any) -> list[Work]:
     """Return what a group has under way."""
-    return [work for work in list(_under_way.values()) if work._group is group]
+    return [work for work in list(_under_way.values()) if work._group is group] if _under_way else []
 
 
 class _Sweeper:
