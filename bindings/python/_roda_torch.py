@@ -50,12 +50,14 @@ def _let_env_find_us(handlers: dict[str, Any]) -> None:
 
 def register() -> None:
     """Make the backend known; does nothing the second time, and before torch 2.1."""
+    import torch
     import torch.distributed as dist
 
     if not dist.is_available() or "RODA" in dist.Backend._plugins:
         return
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
-        dist.Backend.register_backend("roda", create, extended_api=True, devices=["cpu", "cuda"])
+        devices = ["cpu"] if torch.version.cuda is None and torch.version.hip is None else ["cpu", "cuda"]
+        dist.Backend.register_backend("roda", create, extended_api=True, devices=devices)
         _let_env_find_us(getattr(sys.modules.get("torch.distributed.rendezvous"), "_rendezvous_handlers", {}))
         if os.environ.get("RODA_REPLACE_GLOO", "0") != "0":
             replace_gloo()

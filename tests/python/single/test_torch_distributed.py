@@ -72,6 +72,34 @@ def test_mpirun(program: str) -> None:
     assert "size 2" in done.stdout
 
 
+AGAIN = """
+import os, sys
+import torch
+import torch.distributed as dist
+
+me, folder = int(os.environ["RANK"]), sys.argv[1]
+# (rank of process 0, of process 1, ranks): as it is, swapped, each alone, both again, and once more
+for number, (ranks, size) in enumerate([((0, 1), 2), ((1, 0), 2), ((0, 0), 1), ((0, 1), 2), ((0, 1), 2)]):
+    name = f"{folder}/{number}" + (f".{me}" if size == 1 else "")
+    dist.init_process_group("roda", init_method=f"file://{name}", rank=ranks[me], world_size=size)
+    tensor = torch.tensor([float(me + 1)])
+    dist.all_reduce(tensor)
+    assert (dist.get_rank(), tensor.item()) == (ranks[me], 3 if size == 2 else me + 1)
+    dist.barrier()
+    dist.destroy_process_group()
+print("done")
+"""
+
+
+def test_the_same_processes_start_again_with_other_numbers(tmp_path: Path) -> None:
+    (tmp_path / "again.py").write_text(AGAIN)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(tmp_path / "again.py")]
+    command.append(str(tmp_path))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=bare_environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done") == 2
+
+
 ALONE = """
 import torch
 import torch.distributed as dist
