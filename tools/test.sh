@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs every test, or the suites named on the command line: structure native python tensorflow jax mxnet ray hosts faults
 # curves vm fuzz sanitizers; or `full`, other versions of the frameworks; or `threads`, half an hour; or `wheel`, which
-# builds the wheel and installs it; or `spark`, which fetches half a gigabyte and needs Java; or `quick`, what to run
-# before each commit. Does all the set-up itself. The last line is the sum over all suites; the exit status is 0 only if
-# nothing failed.
+# builds the wheel and installs it; or `spark`, which fetches half a gigabyte and needs Java; or `torch-suite`, PyTorch's
+# own tests of torch.distributed; or `quick`, what to run before each commit. Does all the set-up itself. The last line is
+# the sum over all suites; the exit status is 0 only if nothing failed.
 set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
@@ -299,6 +299,13 @@ suite_spark() {
   KERAS_BACKEND=torch REPORT_LIMIT=1800 pytest_report spark tests/python/spark
 }
 
+# What passes over Gloo alone, of torch's own tests with TORCH_SUITE_NP ranks: five minutes, and so not part of every run.
+suite_torch-suite() {
+  "$VENV/bin/python" tests/torch_suite/run.py --np "${TORCH_SUITE_NP:-2}" \
+    --junit "$RESULTS/torch-suite.xml" </dev/null || true
+  [[ -s $RESULTS/torch-suite.xml ]] || step_failed "torch-suite: no report"
+}
+
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.
 suite_hosts() {
   pytest_report hosts tests/hosts
@@ -365,8 +372,8 @@ make_environments() {
 chosen=("$@")
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${SUITES[@]}")
 for suite in "${chosen[@]}"; do
-  [[ " ${SUITES[*]} quick full threads wheel spark " == *" $suite "* ]] ||
-    die "no suite '$suite'; there are: ${SUITES[*]}, full, threads, wheel, spark and quick"
+  [[ " ${SUITES[*]} quick full threads wheel spark torch-suite " == *" $suite "* ]] ||
+    die "no suite '$suite'; there are: ${SUITES[*]}, full, threads, wheel, spark, torch-suite and quick"
 done
 
 mkdir -p build/logs
@@ -382,7 +389,7 @@ mkdir -p "$RESULTS"
 for suite in "${chosen[@]}"; do
   say "Suite: $suite"
   started=$SECONDS
-  [[ structure,native,quick,full,threads,wheel,spark != *$suite* ]] && build_beside
+  [[ structure,native,quick,full,threads,wheel,spark,torch-suite != *$suite* ]] && build_beside
   if [[ -n ${FRAMEWORKS[$suite]:-} ]]; then
     done_beside environments
     in_framework "$suite" "suite_$suite"

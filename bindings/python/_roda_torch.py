@@ -6,10 +6,14 @@ imports torch only when called: torch may be at its own import when this module 
 
 from __future__ import annotations
 
+import functools
 import inspect
+import os
 import re
 import sys
 from typing import Any
+
+_names = {"roda"}  # of backends that are this one
 
 
 def create(options: Any, more: Any) -> Any:
@@ -24,7 +28,7 @@ def is_asked_for() -> bool:
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "init_process_group":
         frame = frame.f_back
-    return frame is not None and "roda" in re.split("[:,]", str(frame.f_locals.get("backend")).lower())
+    return frame is not None and not _names.isdisjoint(re.split("[:,]", str(frame.f_locals.get("backend")).lower()))
 
 
 def _let_env_find_us(handlers: dict[str, Any]) -> None:
@@ -46,10 +50,43 @@ def _let_env_find_us(handlers: dict[str, Any]) -> None:
 
 def register() -> None:
     """Make the backend known; does nothing the second time, and before torch 2.1."""
+    import torch
     import torch.distributed as dist
 
     if not dist.is_available() or "RODA" in dist.Backend._plugins:
         return
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
-        dist.Backend.register_backend("roda", create, extended_api=True, devices=["cpu", "cuda"])
+        devices = ["cpu"] if torch.version.cuda is None and torch.version.hip is None else ["cpu", "cuda"]
+        dist.Backend.register_backend("roda", create, extended_api=True, devices=devices)
         _let_env_find_us(getattr(sys.modules.get("torch.distributed.rendezvous"), "_rendezvous_handlers", {}))
+        if os.environ.get("RODA_REPLACE_GLOO", "0") != "0":
+            replace_gloo()
+
+
+def replace_gloo() -> None:
+    """Have groups that ask for ``gloo`` alone be this backend's from now on, by Gloo's name; once, with torch 2.1."""
+    import torch.distributed as dist
+
+    if "gloo" in _names:
+        return
+    _names.add("gloo")
+    c10d = dist.distributed_c10d
+    by_torch = c10d._new_process_group_helper
+    signature = inspect.signature(by_torch)
+
+    @functools.wraps(by_torch)
+    def new_group(*args: Any, **options: Any) -> Any:
+        given = signature.bind(*args, **options)
+        if str(given.arguments["backend"]).lower() not in ("gloo", "cpu:gloo"):
+            return by_torch(*args, **options)
+        if not dist.is_initialized() and given.arguments["group_rank"] == 0:
+            print("roda: torch.distributed's groups of the backend gloo are roda's", file=sys.stderr)
+        given.arguments["backend"] = dist.Backend("roda")
+        group, store = by_torch(*given.args, **given.kwargs)
+        if group in c10d._world.pg_map:  # else this rank is none of its members
+            group._backend_name = "gloo"
+            c10d._world.pg_map[group] = dist.Backend("gloo"), store
+            c10d._world.pg_backend_config[group] = str(c10d.BackendConfig(dist.Backend("gloo")))
+        return group, store
+
+    c10d._new_process_group_helper = new_group

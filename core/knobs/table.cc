@@ -67,6 +67,7 @@ const Row kRows[] = {
   {"HOROVOD_ENABLE_ASYNC_COMPLETION", kFlag, "0", "", kFree, kCore, &Knobs::enable_async_completion, "Device operations are done for their submitters when all work lies on the device's stream: 1: all, 0: none; unset: those that ask for it, as horovod.torch's do."},
   {"HOROVOD_ENABLE_XLA_OPS", kFlag, "0", "", kSame, kNobody, kNoMember, "Register XLA's allreduce."},
   {"HOROVOD_DISABLE_NVTX_RANGES", kFlagNonZero, "0", "", kFree, kCore, kNoMember, "No NVTX ranges of horovod.torch under NVIDIA's profilers."},
+  {"RODA_REPLACE_GLOO", kText, "0", "", kFree, kCore, kNoMember, "Anything but 0: torch.distributed's groups that ask for gloo are the backend roda's, by Gloo's name."},
   {"HOROVOD_CCL_CACHE", kFlagNonZero, "0", "", kFree, kNobody, kNoMember, "Operation cache of oneCCL."},
 
   // --- of tests: paths that small jobs would not take

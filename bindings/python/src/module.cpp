@@ -125,17 +125,20 @@ class DoneHandle {
 // Python's signal handlers run this often while the main thread waits: Ctrl-C ends a wait. One that lasts longer says
 // at which line; the others pay nothing for that.
 constexpr std::int64_t kSignalsUs = 100'000;
+constexpr double kNoLimitS = 1e12;
 
 // `stream`: what a GPU's stream is to wait for the outputs; 0: the tensors are on the host. What a signal handler
-// raises comes through, and the handle stays as it was: the engine still works on its tensors.
-Object finish_group(roda_handle handle, std::int32_t num_outputs, std::uintptr_t stream) {
+// raises, and TimeoutError, come through, and the handle stays as it was: the engine still works on its tensors.
+Object finish_group(roda_handle handle, std::int32_t num_outputs, std::uintptr_t stream,
+                    std::optional<double> limit_s) {
   roda_error error = make_error();
   std::int32_t code = RODA_OK;
+  std::int64_t left_us = static_cast<std::int64_t>(std::min(limit_s.value_or(kNoLimitS), kNoLimitS) * 1e6);
   WaitingLine line;
   while (true) {
     {
       const Unlocked unlocked;
-      code = roda_wait_for(handle, kSignalsUs, &error);
+      code = roda_wait_for(handle, std::min(kSignalsUs, left_us), &error);
       if (code == RODA_OK && stream != 0) {
         code = roda_wait_on_stream(handle, reinterpret_cast<void*>(stream), &error);
       }
@@ -143,6 +146,11 @@ Object finish_group(roda_handle handle, std::int32_t num_outputs, std::uintptr_t
     if (code != RODA_AGAIN) break;
     line.note();
     if (PyErr_CheckSignals() != 0) throw PythonError();
+    left_us -= std::min(kSignalsUs, left_us);
+    if (left_us == 0) {
+      PyErr_SetString(PyExc_TimeoutError, "The operation is not done, and goes on.");
+      throw PythonError();
+    }
   }
   const DoneHandle done(handle);
   check(code, error);
@@ -152,12 +160,15 @@ Object finish_group(roda_handle handle, std::int32_t num_outputs, std::uintptr_t
   return outputs;
 }
 
-Object finish(roda_handle handle, std::optional<std::int32_t> num_outputs, std::optional<std::uintptr_t> stream) {
-  return finish_group(handle, num_outputs.value_or(0), stream.value_or(0));
+Object finish(roda_handle handle, std::optional<std::int32_t> num_outputs, std::optional<std::uintptr_t> stream,
+              std::optional<double> limit_s) {
+  return finish_group(handle, num_outputs.value_or(0), stream.value_or(0), limit_s);
 }
 
-Object run(PyObject* requests, std::optional<std::int32_t> num_outputs, std::optional<bool> in_turn) {
-  return finish_group(submit_group(requests, flags_of(true, in_turn.value_or(false))), num_outputs.value_or(0), 0);
+Object run(PyObject* requests, std::optional<std::int32_t> num_outputs, std::optional<bool> in_turn,
+           std::optional<double> limit_s) {
+  return finish_group(submit_group(requests, flags_of(true, in_turn.value_or(false))), num_outputs.value_or(0), 0,
+                      limit_s);
 }
 
 // --- process sets and texts ---
@@ -295,10 +306,11 @@ PyMethodDef* functions() {
       define<&poll>("poll", {"handle"}),
       define<[](roda_handle handle) { return roda_poll(handle) >= 0; }>("is_known", {"handle"}),
       define<&finish>(
-          "finish", {"handle", "num_outputs", "stream"},
+          "finish", {"handle", "num_outputs", "stream", "limit_s"},
           "Wait (and have the GPU's `stream` wait for the outputs), collect the first `num_outputs` outputs "
-          "that the engine owns as (capsule, splits, value), forget the handle."),
-      define<&run>("run", {"requests", "num_outputs", "in_turn"},
+          "that the engine owns as (capsule, splits, value), forget the handle; TimeoutError, and nothing of this, "
+          "after `limit_s` seconds."),
+      define<&run>("run", {"requests", "num_outputs", "in_turn", "limit_s"},
                    "submit and finish in one call; the first request's `handle` tells the handle."),
 
       define<&lend_memory>("lend_memory", {"process_set", "bytes"},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -48,8 +50,14 @@ def test_all_reduce(dtype: torch.dtype) -> None:
     strided = torch.full((2, 3), hvd.rank() + 1, dtype=dtype).t()
     dist.all_reduce(strided)
     assert strided.tolist() == [[sum(values)] * 2] * 3
-    with pytest.raises(ValueError, match="SUM, AVG, MIN, MAX and PRODUCT"):
-        dist.all_reduce(torch.ones(2, dtype=torch.int64), dist.ReduceOp.BXOR)
+    if not dtype.is_floating_point:
+        for op, value in ((dist.ReduceOp.BAND, operator.and_), (dist.ReduceOp.BXOR, operator.xor)):
+            tensor = torch.full((3, 2), hvd.rank() + 1, dtype=dtype)
+            dist.all_reduce(tensor, op)
+            assert tensor.tolist() == [[functools.reduce(value, values)] * 2] * 3
+    else:
+        with pytest.raises(RuntimeError, match="BOR with the non-integral dtype"):
+            dist.all_reduce(torch.ones(2, dtype=dtype), dist.ReduceOp.BOR)
 
 
 def test_many_at_once_in_any_order_of_waiting() -> None:
@@ -201,7 +209,7 @@ def test_a_barrier_names_who_does_not_come() -> None:
     late = [hvd.size() - 1]
     if hvd.rank() in late:
         dist.recv(torch.empty(1), 0)  # once the others have given up
-    with pytest.raises(RuntimeError, match=f"Ranks {late[0]} of the group .* failed to pass"):
+    with pytest.raises(RuntimeError, match=f"Rank {late[0]} failed to pass monitoredBarrier"):
         group.monitored_barrier(timedelta(milliseconds=100))
     if hvd.rank() == 0:
         dist.send(torch.ones(1), late[0])
@@ -246,9 +254,7 @@ def test_messages_are_matched_by_tag_and_order() -> None:
 
 
 @needs_peers
-def test_a_message_needs_a_rank_that_is_named_and_as_many_elements_at_both_ends() -> None:
-    with pytest.raises(NotImplementedError, match="give src"):
-        dist.recv(torch.ones(1))
+def test_a_message_needs_as_many_elements_at_both_ends() -> None:
     if hvd.rank() < 2:
         call = dist.send if hvd.rank() == 0 else dist.recv
         with pytest.raises(hvd.HorovodInternalError, match="ismatched"):

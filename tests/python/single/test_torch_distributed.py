@@ -72,6 +72,34 @@ def test_mpirun(program: str) -> None:
     assert "size 2" in done.stdout
 
 
+AGAIN = """
+import os, sys
+import torch
+import torch.distributed as dist
+
+me, folder = int(os.environ["RANK"]), sys.argv[1]
+# (rank of process 0, of process 1, ranks): as it is, swapped, each alone, both again, and once more
+for number, (ranks, size) in enumerate([((0, 1), 2), ((1, 0), 2), ((0, 0), 1), ((0, 1), 2), ((0, 1), 2)]):
+    name = f"{folder}/{number}" + (f".{me}" if size == 1 else "")
+    dist.init_process_group("roda", init_method=f"file://{name}", rank=ranks[me], world_size=size)
+    tensor = torch.tensor([float(me + 1)])
+    dist.all_reduce(tensor)
+    assert (dist.get_rank(), tensor.item()) == (ranks[me], 3 if size == 2 else me + 1)
+    dist.barrier()
+    dist.destroy_process_group()
+print("done")
+"""
+
+
+def test_the_same_processes_start_again_with_other_numbers(tmp_path: Path) -> None:
+    (tmp_path / "again.py").write_text(AGAIN)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(tmp_path / "again.py")]
+    command.append(str(tmp_path))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=bare_environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done") == 2
+
+
 ALONE = """
 import torch
 import torch.distributed as dist
@@ -152,3 +180,47 @@ def test_the_backend_is_registered_once() -> None:
 
     hvd.distributed.register()
     assert dist.Backend("roda") == "roda"
+
+
+IN_GLOOS_PLACE = """
+from datetime import timedelta
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+group = dist.new_group([0, 1], backend="cpu:gloo")
+for each in (dist.group.WORLD, group):
+    assert (type(each).__name__, dist.get_backend(each), each.name()) == ("RodaProcessGroup", "gloo", "gloo")
+dist.monitored_barrier(timeout=timedelta(seconds=60))  # of groups named gloo alone
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1, bias=False))
+model(torch.full((1, 3), float(dist.get_rank()))).sum().backward()
+assert model.module.weight.grad.tolist() == [[0.5] * 3]
+dist.destroy_process_group()
+print("done")
+"""
+
+
+def test_groups_that_ask_for_gloo(tmp_path: Path) -> None:
+    (tmp_path / "by_variable.py").write_text(IN_GLOOS_PLACE)
+    (tmp_path / "by_call.py").write_text(
+        "from horovod.torch import distributed\ndistributed.replace_gloo()\n" + IN_GLOOS_PLACE
+    )
+    for name, more in (("by_variable.py", {"RODA_REPLACE_GLOO": "1"}), ("by_call.py", {})):
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(tmp_path / name)]
+        environment = bare_environment() | more
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("done") == 2
+        assert done.stderr.count("groups of the backend gloo are roda's") == 1
+        assert "RODA_REPLACE_GLOO" not in done.stderr  # a setting that is known
+
+
+@pytest.mark.skipif(
+    find_spec("expecttest") is None, reason="expecttest, which torch's own tests import, is not installed"
+)
+def test_what_passes_over_gloo_of_torchs_own_tests_of_messages(tmp_path: Path) -> None:
+    judge = Path(__file__).parents[2] / "torch_suite/run.py"
+    command = [sys.executable, str(judge), "--only", "test_send_recv*", "--folder", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=bare_environment(), check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passes over Gloo alone: 0" in done.stdout

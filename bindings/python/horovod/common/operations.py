@@ -51,8 +51,8 @@ HOST = -1
 # Turns the engine's outputs, a list of (DLPack capsule, received splits, value), or None where there are none, into the
 # caller's result. It also keeps the tensors alive whose memory the engine uses.
 Collect = Callable[[Any], Any]
-# Waits for an engine's handle with so many outputs, and returns them.
-Finish = Callable[[int, int], Any]
+# Waits for an engine's handle with so many outputs, and returns them; a third argument, limit_s, is the most seconds.
+Finish = Callable[..., Any]
 
 # --- names and process sets ---
 
@@ -132,14 +132,19 @@ def start(
 
 
 def run(
-    requests: list[Request], num_outputs: int, collect: Collect, finish: Finish | None = None, in_turn: bool = False
+    requests: list[Request],
+    num_outputs: int,
+    collect: Collect,
+    finish: Finish | None = None,
+    in_turn: bool = False,
+    limit: float | None = None,
 ) -> Any:
-    """Submit a group of requests, wait and collect. Parameters as in :func:`start`."""
+    """Submit a group of requests, wait and collect. Parameters as in :func:`start`, `limit` as in `synchronize`."""
     try:
         if finish is None:
-            outputs = _roda.run(requests, num_outputs, in_turn)
+            outputs = _roda.run(requests, num_outputs, in_turn, limit)
         else:
-            outputs = finish(_roda.submit(requests, True, in_turn), num_outputs)
+            outputs = finish(_roda.submit(requests, True, in_turn), num_outputs, limit_s=limit)
     except BaseException:
         _keep(next(_handle_numbers), (requests[0].handle, num_outputs, collect, finish or _roda.finish))
         raise
@@ -165,13 +170,15 @@ def poll(handle: int) -> bool:
     return _roda.poll(entry[0])
 
 
-def synchronize(handle: int | Callable[[], Any]) -> Any:
+def synchronize(handle: int | Callable[[], Any], limit: float | None = None) -> Any:
     """Wait for an asynchronous operation.
 
     Parameters
     ----------
     handle : int or callable
         From an ``*_async`` function.
+    limit : float, optional
+        The most seconds to wait.
 
     Returns
     -------
@@ -180,6 +187,8 @@ def synchronize(handle: int | Callable[[], Any]) -> Any:
 
     Raises
     ------
+    TimeoutError
+        After `limit`. The operation goes on, and its handle can be waited for again.
     HorovodInternalError
         When the ranks disagreed, a peer failed, or the engine was shut down.
     KeyboardInterrupt, or whatever else a signal's handler raises
@@ -192,20 +201,20 @@ def synchronize(handle: int | Callable[[], Any]) -> Any:
         return None
     native, num_outputs, collect, finish = entry
     try:
-        outputs = finish(native, num_outputs)
+        outputs = finish(native, num_outputs, limit_s=limit)
     except BaseException:
         _keep(handle, entry)
         raise
     return collect(outputs)
 
 
-def expect(handle: int) -> Any:
+def expect(handle: int, limit: float | None = None) -> Any:
     """Wait like :func:`synchronize`; HorovodInternalError also for a handle that a shutdown dropped."""
     if handle not in _pending:
         raise HorovodInternalError(
             "The operation has no result: Horovod has been shut down since it was started, or it was waited for before."
         )
-    return synchronize(handle)
+    return synchronize(handle, limit)
 
 
 def forget_handles() -> None:

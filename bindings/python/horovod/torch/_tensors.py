@@ -44,13 +44,15 @@ def start(requests: list[Request], num_outputs: int, collect: Collect, in_turn: 
         return operations.start(requests, num_outputs, collect, finish, in_turn)
 
 
-def run(requests: list[Request], num_outputs: int, collect: Collect, in_turn: bool = False) -> Any:
-    """Submit a group of requests, wait and collect."""
+def run(
+    requests: list[Request], num_outputs: int, collect: Collect, in_turn: bool = False, limit: float | None = None
+) -> Any:
+    """Submit a group of requests, wait and collect; TimeoutError after `limit` seconds."""
     mark = marker()
     if mark is None:
-        return operations.run(requests, num_outputs, collect, _finish_of(requests), in_turn)
+        return operations.run(requests, num_outputs, collect, _finish_of(requests), in_turn, limit)
     with mark(_range_of(requests), requests[0].name):
-        return operations.run(requests, num_outputs, collect, _finish_of(requests), in_turn)
+        return operations.run(requests, num_outputs, collect, _finish_of(requests), in_turn, limit)
 
 
 # --- ranges in torch's profilers, and in NVIDIA's ---
@@ -74,12 +76,12 @@ def _range_of(requests: list[Request]) -> str:
     return f"Horovod{'Grouped' if len(requests) > 1 else ''}{_TITLES[requests[0].collective]}"
 
 
-def _finish_in_range(title: str, finish: operations.Finish, native: int, num_outputs: int) -> Any:
+def _finish_in_range(title: str, finish: operations.Finish, *args: int, **limit: float | None) -> Any:
     mark = marker()
     if mark is None:
-        return finish(native, num_outputs)
+        return finish(*args, **limit)
     with mark(f"{title} (wait)"):
-        return finish(native, num_outputs)
+        return finish(*args, **limit)
 
 
 def _finish_of(requests: list[Request]) -> operations.Finish | None:
@@ -88,8 +90,8 @@ def _finish_of(requests: list[Request]) -> operations.Finish | None:
     return None if device == HOST else functools.partial(_finish_on, torch.cuda.current_stream(device))
 
 
-def _finish_on(stream: torch.cuda.Stream, native: int, num_outputs: int) -> Any:
-    outputs = _roda.finish(native, num_outputs, stream.cuda_stream or _DEFAULT_STREAM)
+def _finish_on(stream: torch.cuda.Stream, native: int, num_outputs: int, limit_s: float | None) -> Any:
+    outputs = _roda.finish(native, num_outputs, stream.cuda_stream or _DEFAULT_STREAM, limit_s)
     current = torch.cuda.current_stream(stream.device)
     if current != stream:
         current.wait_stream(stream)

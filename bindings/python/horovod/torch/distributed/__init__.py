@@ -10,6 +10,7 @@ from typing import Any
 
 import _roda_torch
 import torch.distributed as dist
+from _roda_torch import replace_gloo as replace_gloo
 
 from horovod.common.basics import HorovodBasics
 from horovod.common.process_sets import global_process_set

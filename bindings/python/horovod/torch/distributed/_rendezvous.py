@@ -28,8 +28,10 @@ SCHEME = "roda"
 _DYNAMIC = "dynamic"
 _TIMEOUT = timedelta(minutes=30)  # torch's default
 
-# The rendezvous of an engine that no launcher started; rank 0 keeps it while the process lives.
-_server: _roda.RendezvousServer | None = None
+# Rendezvous of engines that no launcher started; rank 0 keeps them while the process lives.
+_servers: list[_roda.RendezvousServer] = []
+_is_ours = False  # no launcher has started this process's engine, or will
+_variables: dict[str, str] = {}  # of the engine's job, as a launcher of ours would set them
 
 
 def _launcher_knows() -> bool:
@@ -42,15 +44,19 @@ def _launcher_knows() -> bool:
 def start_engine(store: dist.Store, rank: int, size: int) -> None:
     """Start the engine unless it runs: as its launcher says, else by the store; collective.
 
+    Without a launcher an engine with other numbers, of this process or another's, makes way.
+
     Raises
     ------
     ValueError
         When torch and the launcher disagree on this process's rank or the number of ranks.
     """
+    global _is_ours
     basics = HorovodBasics()
+    _is_ours = _is_ours or not (_roda.is_initialized() or _launcher_knows())
+    if _is_ours:
+        _settle(basics, store, rank, size)
     if not _roda.is_initialized():
-        if not _launcher_knows() and size > 1:
-            _describe_job(store, rank, size)
         basics.init(process_sets=_DYNAMIC)
     if (basics.rank(), basics.size()) != (rank, size):
         raise ValueError(
@@ -59,20 +65,38 @@ def start_engine(store: dist.Store, rank: int, size: int) -> None:
         )
 
 
-def _describe_job(store: dist.Store, rank: int, size: int) -> None:
-    """Set the variables that a launcher of ours would set."""
-    store.set(f"roda/host/{rank}", _host_identity())
-    if rank == 0:
-        hosts = [store.get(f"roda/host/{other}").decode() for other in range(size)]
-        slots = [asdict(slot) for slot in lay_out(hosts)]
-        store.set("roda/job", json.dumps({**_serve(single_host=len(set(hosts)) == 1), "slots": slots}))
-    job = json.loads(store.get("roda/job"))
-    numbers = create_slot_env_vars(SlotInfo(**job["slots"][rank]))
-    del numbers["HOROVOD_HOSTNAME"]  # the engine finds it
-    os.environ.update(numbers)
-    os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = job["address"]
-    os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"] = str(job["port"])
-    secret.hand_over(bytes.fromhex(job["secret"]))
+def _settle(basics: HorovodBasics, store: dist.Store, rank: int, size: int) -> None:
+    """Keep the engines that run where all are of one job and these numbers; else end them and describe a new one."""
+    fits = _roda.is_initialized() and (basics.rank(), basics.size()) == (rank, size)
+    job: dict[str, Any] | None = None if fits else {}
+    if size > 1:
+        # A store may be met again: all ranks come to it equally often.
+        prefix = f"roda/{size}/{(store.add(f'roda/{size}/arrivals', 1) - 1) // size}"
+        present = _variables.get("HOROVOD_GLOO_RENDEZVOUS_PORT") if fits else None
+        store.set(f"{prefix}/{rank}", json.dumps([_host_identity(), present]))
+        if rank == 0:
+            hosts, jobs = zip(*(json.loads(store.get(f"{prefix}/{other}")) for other in range(size)))
+            if None in jobs or len(set(jobs)) > 1:
+                job = {**_serve(single_host=len(set(hosts)) == 1), "slots": [asdict(slot) for slot in lay_out(hosts)]}
+            store.set(f"{prefix}/job", json.dumps(job))
+        job = json.loads(store.get(f"{prefix}/job"))
+    elif not fits and os.environ.get("WORLD_SIZE", "1") != "1":  # the engine would take torchrun's numbers
+        job = {"slots": [asdict(slot) for slot in lay_out([_host_identity()])]}
+    if job is None:
+        return
+    if _roda.is_initialized():
+        basics.shutdown()
+    for name in _variables:
+        os.environ.pop(name, None)
+    _variables.clear()
+    if job:
+        _variables.update(create_slot_env_vars(SlotInfo(**job["slots"][rank])))
+        del _variables["HOROVOD_HOSTNAME"]  # the engine finds it
+        if "port" in job:
+            _variables["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = job["address"]
+            _variables["HOROVOD_GLOO_RENDEZVOUS_PORT"] = str(job["port"])
+            secret.hand_over(bytes.fromhex(job["secret"]))
+        os.environ.update(_variables)
 
 
 def _host_identity() -> str:
@@ -81,14 +105,13 @@ def _host_identity() -> str:
 
 
 def _serve(single_host: bool) -> dict[str, Any]:
-    global _server
     master = None if single_host else os.environ.get("MASTER_ADDR", "").strip("[]") or socket.gethostname()
     address = network.loopback_address() if master is None else network.resolve_host_address(master)
     if address is None:
         raise RuntimeError(f"the name of this host, {master}, does not resolve: set MASTER_ADDR to its address")
     key = secret.make_secret_key()
-    _server = _roda.RendezvousServer(address, 0, key)
-    return {"address": address, "port": _server.port, "secret": key.hex()}
+    _servers.append(_roda.RendezvousServer(address, 0, key))
+    return {"address": address, "port": _servers[-1].port, "secret": key.hex()}
 
 
 # --- torch's store, from the engine ---

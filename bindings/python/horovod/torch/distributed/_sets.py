@@ -9,11 +9,13 @@ import os
 import threading
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 import torch.distributed as dist
 
 from horovod.common.process_sets import ProcessSet, add_process_set, registered_set
 from horovod.runner.util.threads import signals_blocked
+from horovod.torch.distributed import _any_source
 
 _STOP = b"stop"
 _FOREVER = timedelta(days=3650)
@@ -71,9 +73,21 @@ class SetRegistrar:
         """
         return registered_set(ranks) or self._registered(ranks, self._put(ranks), timeout)
 
-    def _put(self, ranks: list[int]) -> int:
+    def find_source(self, group: str, destination: int, tag: int, taken: list[int], timeout: timedelta) -> int:
+        """Return which rank of a group sends to `destination` more messages than it has taken; RuntimeError if none."""
+        waiting = self._store.clone()
+        waiting.set_timeout(timeout)
+        return int(waiting.get(f"source/{self._put([group, destination, tag, taken])}"))
+
+    def claim(self, number: int, rank: int) -> None:
+        """Answer to `find_source`, unless another rank has."""
+        if self._store.add(f"claim/{number}", 1) == 1:
+            self._store.set(f"source/{number}", str(rank))
+
+    def _put(self, entry: list[Any]) -> int:
+        """Have the ranks of a set, or a want, read by every rank; return the entry's number."""
         number = self._store.add("count", 1)
-        self._store.set(f"entry/{number}", json.dumps(ranks))
+        self._store.set(f"entry/{number}", json.dumps(entry))
         return number
 
     def _registered(self, ranks: list[int], number: int, timeout: timedelta) -> ProcessSet:
@@ -123,7 +137,12 @@ class SetRegistrar:
     def _serve(self, store: dist.Store) -> None:
         with contextlib.suppress(RuntimeError):  # the store is gone, and with it the groups
             while (entry := store.get(f"entry/{self._done + 1}")) != _STOP:
-                error = _register(json.loads(entry))
+                ranks = json.loads(entry)
+                error = None
+                if isinstance(ranks[0], int):
+                    error = _register(ranks)
+                else:
+                    _any_source.note_want(ranks[0], self._done + 1, *ranks[1:])
                 with self._progress:
                     if error is not None:
                         self._errors[self._done + 1] = error
@@ -174,6 +193,13 @@ def close_registrar() -> None:
     registrar, _current = _current, None
     if registrar is not None:
         registrar.stop()
+
+
+def registrar() -> SetRegistrar:
+    """Return what serves the groups; NotImplementedError where stores have no clones."""
+    if _current is None:
+        raise NotImplementedError("With this version of torch the backend roda receives from a rank that is named.")
+    return _current
 
 
 def set_of_pair(ranks: list[int], timeout: timedelta) -> ProcessSet:

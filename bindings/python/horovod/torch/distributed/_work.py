@@ -6,7 +6,10 @@ import atexit
 import os
 import queue
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -14,59 +17,116 @@ import torch.distributed as dist
 
 from horovod.common import operations
 from horovod.runner.util.threads import signals_blocked
+from horovod.torch.distributed._profile import Span
 
 _TIMEOUT = 5.0
+_SMALL = 16  # elements of outputs that a work may keep: DDP's count of ranks that have inputs
+_SHORT, _LONG, _IDLE = 0.002, 0.05, 1.0  # seconds between two looks at what is under way, and until none is taken
 
 
 class Work(dist._Work):
-    """Ends when somebody waits for it; asked for a future, it has a thread wait.
+    """Ends when somebody waits or asks for it, or soon by itself; asked for a future, it has a thread wait.
 
     Parameters
     ----------
     handle : int
         Of the engine.
     finish : callable, optional
-        Gets the engine's result and puts it where the caller wants it. Called once, on the thread that waits.
-    outputs : object
-        What the future holds in the end.
+        Gets the engine's result and puts it where the caller wants it. Called once, on the thread that ends the work.
+    outputs : list
+        Of tensors, or of one list of them for each tensor: the result.
+    limit : float
+        Seconds from now in which it must end.
+    too_late : callable
+        Returns the error otherwise.
+    group : object, optional
+        Whose barriers come after this work.
+    on_host : bool
+        The outputs are in host memory: any thread may end it. Else the caller's must, for the sake of its stream.
+    span : Span, optional
+        An event of torch's profiler, which ends with the work.
     """
 
-    def __init__(self, handle: int, finish: Callable[[Any], object] | None, outputs: Any) -> None:
+    def __init__(
+        self,
+        handle: int,
+        finish: Callable[[Any], object] | None,
+        outputs: list[Any],
+        limit: float,
+        too_late: Callable[[float], Exception],
+        group: Any = None,
+        on_host: bool = True,
+        span: Span | None = None,
+    ) -> None:
         super().__init__()
         self._handle = handle
         self._finish = finish
-        self._outputs = outputs
+        self._outputs = outputs[0] if len(outputs) == 1 and isinstance(outputs[0], (list, tuple)) else outputs
+        self._begin, self._limit, self._too_late = time.monotonic(), limit, too_late
+        self._group, self._on_host, self._span = group, on_host, span
         self._lock = threading.Lock()
         self._done = False
+        self._source = -1
         self._error: BaseException | None = None
         self._future: torch.futures.Future | None = None
+        if on_host:
+            _under_way[id(self)] = self
+            _sweeper.wake()
 
-    def _end(self) -> None:
+    def _synchronize(self, limit: float) -> Any:
+        return operations.expect(self._handle, limit)
+
+    def _poll(self) -> bool:
+        return not operations.is_pending(self._handle) or operations.poll(self._handle)
+
+    def _left(self) -> float:
+        return max(0.0, self._begin + self._limit - time.monotonic())
+
+    def _end(self, most: float | None = None) -> None:
+        """Wait for the end, at most so many seconds, and keep what went wrong; TimeoutError if that was not enough."""
         with self._lock:
             if self._done:
                 return
+            left = self._left()
             try:
-                result = operations.synchronize(self._handle)
+                result = self._synchronize(left if most is None else min(left, most))
                 if self._finish is not None:
                     self._finish(result)
-            except BaseException as error:  # noqa: BLE001 (kept for whoever waits)
+            except TimeoutError:
+                if most is not None and most < left:
+                    raise
+                self._error = self._too_late(self._limit)
+            except Exception as error:  # noqa: BLE001 (kept for whoever waits)
                 self._error = error
-            self._done = True
+            self._done, self._finish = True, None
+        _under_way.pop(id(self), None)
+        if self._span is not None:
+            self._span.end()
 
-    def wait(self, timeout: Any = None) -> bool:
-        """Wait; raise what went wrong. The engine's own limits hold, not `timeout`."""
-        del timeout
-        self._end()
+    def _look(self) -> bool:
+        """End it if that takes no waiting; tell whether it has ended."""
+        if not self._done and not self._lock.locked() and (self._poll() or not self._left()):
+            self._end()
+        return self._done
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait, at most so long or for the group's time; raise what went wrong, RuntimeError when that was too long."""
+        try:
+            self._end(timeout.total_seconds() if timeout else None)
+        except TimeoutError:
+            raise self._too_late(timeout.total_seconds() if timeout else 0.0) from None
         if self._error is not None:
             raise self._error
         return True
 
+    synchronize = wait
+
     def is_completed(self) -> bool:
-        """Tell whether waiting would return at once."""
-        return self._done or operations.poll(self._handle)
+        """Tell whether it has ended: the outputs have their values then."""
+        return self._look() if self._on_host else self._done or self._poll()
 
     def is_success(self) -> bool:
-        """Tell whether it is done and nothing went wrong."""
+        """Tell whether it has ended and nothing went wrong."""
         return self._done and self._error is None
 
     def exception(self) -> BaseException | None:
@@ -83,8 +143,81 @@ class Work(dist._Work):
         if self._future is None:
             trigger = torch.futures.Future()
             self._future = trigger.then(lambda _: self.result())  # raising in there is what makes a future fail
-            _finisher.add(self, trigger)
+            if self._on_host and self._look():
+                trigger.set_result(None)
+            else:
+                _finisher.add(self, trigger)
         return self._future
+
+    def _source_rank(self) -> int:
+        return self._source  # of a message
+
+    source_rank = _source_rank
+
+    def __del__(self) -> None:
+        """Stay a while for torch's C++, which may hold a work that no Python does, and asks its methods here."""
+        if self._done:
+            if not (len(self._outputs) == 1 and self._outputs[0].numel() <= _SMALL):
+                self._outputs = []
+            _dropped.append(self)
+        elif hasattr(self, "_span"):  # its outputs are on a GPU, and no stream of the caller's waits for them any more
+            self._on_host = True
+            _under_way[id(self)] = self
+            _sweeper.wake()
+
+
+_under_way: dict[int, Work] = {}
+_dropped: deque[Work] = deque(maxlen=256)
+
+
+def under_way(group: Any) -> list[Work]:
+    """Return what a group has under way."""
+    return [work for work in list(_under_way.values()) if work._group is group] if _under_way else []
+
+
+class _Sweeper:
+    """A thread that ends works for which nobody waits, so that their outputs appear and their time runs out."""
+
+    def __init__(self) -> None:
+        self._call, self._thread = threading.Event(), None
+        self._asleep, self._over = True, False
+        os.register_at_fork(after_in_child=self._start_anew)
+
+    def _start_anew(self) -> None:
+        _under_way.clear()
+        self._call, self._thread, self._asleep = threading.Event(), None, True
+
+    def wake(self) -> None:
+        if self._asleep:
+            self._asleep = False
+            self._call.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="roda-works", daemon=True)
+                with signals_blocked():
+                    self._thread.start()
+
+    def _run(self) -> None:
+        pause, idle = _SHORT, 0.0
+        while not self._over:
+            works = list(_under_way.values())
+            ended = [work._look() for work in works]
+            idle = 0.0 if works else idle + pause
+            pause = _SHORT if any(ended) or not works else min(2 * pause, _LONG)
+            del works
+            if idle > _IDLE:
+                self._call.clear()
+                self._asleep = True
+                if not _under_way:
+                    self._call.wait()
+                self._asleep, idle, pause = False, 0.0, _SHORT
+            else:
+                time.sleep(pause)
+
+    def stop(self) -> None:
+        self._over = True
+        self._call.set()
+        if self._thread is not None:
+            self._thread.join(_TIMEOUT)
 
 
 class _Finisher:
@@ -136,6 +269,7 @@ class _Finisher:
             thread.join(_TIMEOUT)
 
 
-_finisher = _Finisher()
-# Registered before the engine's own hook, so it runs after it: what was under way has ended with an error by then.
+_sweeper, _finisher = _Sweeper(), _Finisher()
+# Registered before the engine's own hook, so they run after it: what was under way has ended with an error by then.
+atexit.register(_sweeper.stop)
 atexit.register(_finisher.stop)
