@@ -51,7 +51,7 @@ static void die_with_all_under_way(void) {
 
 int opal_progress(void) {
   static int (*_Atomic real)(void);
-  if (real == NULL) real = (int (*)(void))dlsym(RTLD_NEXT, "opal_progress");
+  if (real == NULL) real = __extension__(int (*)(void)) dlsym(RTLD_NEXT, "opal_progress");
   if (!is_armed) return real();
   char thread[16] = "";
   pthread_getname_np(pthread_self(), thread, sizeof thread);
