@@ -185,10 +185,11 @@ TEST(KnobTable, HasFewNamesOfItsOwn) {
   }
   std::erase_if(own,
                 [](const std::string& name) { return !name.starts_with("RODA_") || name.starts_with("RODA_TEST_"); });
-  EXPECT_EQ(own, (std::set<std::string>{"RODA_DETERMINISTIC", "RODA_FLIGHT_FOLDER", "RODA_GPU_TIMEOUT_SECONDS",
-                                        "RODA_LEVELS", "RODA_TOPOLOGY_FILE", "RODA_TOPOLOGY_DUMP_FILE",
-                                        "RODA_TCP_IFACE", "RODA_TCP_LANES", "RODA_VERBS_DEVICES",
-                                        "RODA_VERBS_GID_INDEX", "RODA_VERBS_TRAFFIC_CLASS", "RODA_NCCL_LIBRARY"}));
+  EXPECT_EQ(
+      own, (std::set<std::string>{"RODA_DETERMINISTIC", "RODA_FLIGHT_FOLDER", "RODA_GPU_TIMEOUT_SECONDS", "RODA_LEVELS",
+                                  "RODA_REPLACE_GLOO", "RODA_TOPOLOGY_FILE", "RODA_TOPOLOGY_DUMP_FILE",
+                                  "RODA_TCP_IFACE", "RODA_TCP_LANES", "RODA_VERBS_DEVICES", "RODA_VERBS_GID_INDEX",
+                                  "RODA_VERBS_TRAFFIC_CLASS", "RODA_NCCL_LIBRARY"}));
 }
 
 TEST(Knobs, ValuesForPluginsAreCheckedToo) {
