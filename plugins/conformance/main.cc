@@ -56,9 +56,9 @@ std::optional<int> parse(int argc, char** argv, Options* options) {
       ->check(roda::number_in(1, 1e6));
   app.add_flag("-v,--verbose", options->verbose, "print what the plugin logs");
   app.add_flag("-l,--list", options->list, "print the cases, and run none");
-  roda::add_examples(&app,
-                     {{"roda-conformance -p shm -n 4", "every case, with four ranks"},
-                      {"roda-conformance -p ./build/my_plugin.so -o death", "cases whose names begin with death"}});
+  roda::add_examples(&app, {{"roda-conformance -p shm -n 4", "every case, with four ranks"},
+                            {"roda-conformance -p ./build/my_plugin.so -o death", "cases whose names begin with death"},
+                            {"roda-conformance --list", "the cases"}});
   return roda::parse(&app, argc, argv, [options] {
     if (!options->list && options->plugin.empty()) throw CLI::RequiredError("--plugin");
   });

@@ -12,7 +12,7 @@ import pytest
 from conftest import Launch, launcher
 from horovod.common.util import ranks_in_brief
 from horovod.runner.fold import Fold
-from horovod.runner.output import LineForwarder, MultiFile, open_rank_file, painted
+from horovod.runner.output import LineForwarder, MultiFile, open_rank_file, painted, timestamp
 
 
 def forwarded(*chunks: bytes, index: int | None = 3, stream: str | None = "stdout") -> list[str]:
@@ -65,7 +65,7 @@ def test_no_prefix_without_index_or_stream() -> None:
 
 def test_timestamp_comes_first() -> None:
     written: list[str] = []
-    LineForwarder(written.append, 0, "stderr", with_timestamp=True).feed(b"x\n")
+    LineForwarder(written.append, 0, "stderr", timestamp).feed(b"x\n")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} \[0\]<stderr>:x\n", written[0])
 
 
@@ -132,7 +132,7 @@ def test_a_copy_that_cannot_be_written_is_told_once_and_nothing_else_changes() -
     told: list[tuple[str, str | None]] = []
     with Path("/dev/full").open("wb", buffering=0) as full:
         forwarder = LineForwarder(
-            written.append, 0, "stdout", False, full, lambda path, error: told.append((path, error.strerror))
+            written.append, 0, "stdout", None, full, lambda path, error: told.append((path, error.strerror))
         )
         forwarder.feed(b"one\n")
         forwarder.feed(b"two\n")
@@ -149,7 +149,7 @@ def test_a_copy_that_is_told_to_be_lost_when_it_is_closed() -> None:
             raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
     told: list[str] = []
-    forwarder = LineForwarder(list[str]().append, 0, "stdout", False, Late(), lambda path, _: told.append(path))
+    forwarder = LineForwarder(list[str]().append, 0, "stdout", None, Late(), lambda path, _: told.append(path))
     forwarder.feed(b"one\n")
     forwarder.close()
     assert told == ["late"]

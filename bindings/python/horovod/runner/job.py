@@ -348,7 +348,7 @@ class Job:
                 write,
                 self._name_of(rank) if fold is None else None,
                 stream,
-                self._settings.prefix_output_with_timestamp,
+                timestamp if self._settings.prefix_output_with_timestamp else None,
                 self._copy_for(rank, stream),
                 self._copy_lost,
                 painted(self._own_stream(stream)),

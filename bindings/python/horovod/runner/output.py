@@ -73,8 +73,8 @@ class LineForwarder:
         The rank, or what stands for it; None: no prefix.
     stream : str or None
         ``stdout`` or ``stderr``; None: no prefix.
-    with_timestamp : bool
-        Put the time before the prefix.
+    stamp : callable, optional
+        Returns what stands before the prefix: the time.
     copy : binary file, optional
         Gets the bytes as they come. One that can't be written is given up: what is forwarded goes on.
     copy_lost : callable
@@ -90,7 +90,7 @@ class LineForwarder:
         write: Callable[[str], Any],
         index: int | str | None,
         stream: str | None,
-        with_timestamp: bool = False,
+        stamp: Callable[[], str] | None = None,
         copy: IO[bytes] | None = None,
         copy_lost: Callable[[str, OSError], None] = lambda _path, _error: None,
         prefix: Callable[[int | str, str], str] = prefix_of,
@@ -101,7 +101,7 @@ class LineForwarder:
         self._prefix_of = prefix
         self._most = _LONGEST if waits_for_ends else 0
         self._prefix = "" if index is None or stream is None else prefix(index, stream)
-        self._with_timestamp = with_timestamp and bool(self._prefix)
+        self._stamp = stamp if self._prefix else None
         self._copy = copy
         self._copy_lost = copy_lost
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -164,7 +164,7 @@ class LineForwarder:
         return text[1:]
 
     def _begin(self) -> str:
-        return (timestamp() if self._with_timestamp else "") + self._prefix
+        return ("" if self._stamp is None else self._stamp()) + self._prefix
 
     def _take_partial(self) -> list[str]:
         partial, self._partial, self._kept = self._partial, [], 0

@@ -52,7 +52,7 @@ def _forward(source: int, target: Any, index: int | None, stream: str, with_time
             target.write(text)
             target.flush()
 
-    forwarder = LineForwarder(write, index, stream, with_timestamp)
+    forwarder = LineForwarder(write, index, stream, time.asctime if with_timestamp else None)
     while data := os.read(source, _CHUNK):
         forwarder.feed(data)
     forwarder.close()
