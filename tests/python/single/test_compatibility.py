@@ -46,7 +46,7 @@ WORDS = re.findall(
     horovod.spark.driver horovod.spark.gloo_run horovod.spark.mpi_run horovod.spark.runner._task_fn
     horovod.spark.common.cache horovod.spark.keras.bare horovod.spark.keras.tensorflow horovod.spark.keras.optimizer
     horovod.spark.torch.util horovod.spark.lightning.util _setup _init_process_sets tensorflow.util._make_subgraph
-    horovod.runner.driver horovod.runner.task _alltoall_grad
+    horovod.runner.driver horovod.runner.task _alltoall_grad _allreduce_grad_async
     """,
 )
 CALLS: dict[str, Any] = {

@@ -11,7 +11,7 @@ from typing_extensions import assert_type
 
 hvd.init(process_sets="dynamic")
 assert_type(hvd.rank(), int)
-assert_type(hvd.Sum, int)
+number: int = hvd.Sum
 
 # --- collectives ---
 
