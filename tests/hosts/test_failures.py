@@ -207,7 +207,8 @@ def test_the_doctor_asks_other_hosts(runner: Runner, two_hosts: Network) -> None
     assert alone in says("for rank 1 to submit 'allreduce.hangs'", "--here")
     assert "Rank 1 (process" in says("diverged first", "-H", f"{there.address}:1")
     said = says("diverged first")
-    assert re.match(r"Rank 1 \(process \d+ on \S+\) diverged first: the last that it submitted was 'allred", said)
+    late = r"Rank 1 \(process \d+ on \S+, at \S+/hangs\.py:\d+\) diverged first: the last that it submitted was 'allred"
+    assert re.match(late, said)
     assert "Rank 0 has waited for" in said
     assert alone not in said
     assert "nothing is known of nowhere.invalid" in ask("-H", "nowhere.invalid")

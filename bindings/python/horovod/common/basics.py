@@ -205,6 +205,7 @@ class HorovodBasics:
         if error is None and _roda.is_initialized():
             program_end.finish()
         _roda.shutdown(None if error is None else f"called hvd.shutdown() after {program_end.describe(error)}")
+        stacks.withdraw()
         rank_process.unmark()
         forget_process_sets()
         forget_handles()

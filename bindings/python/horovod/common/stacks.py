@@ -28,20 +28,29 @@ _LOOK_EVERY = 0.002
 _LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python3[.\d]*[/\\]|^<frozen")
 _OURS = str(Path(__file__).parents[1]) + os.sep
 
-_is_offered = False
+_offered = -1  # the file of this process
 
 
 def offer() -> None:
-    """Have the signal write this process's stack, unless the program takes the signal itself."""
-    global _is_offered
-    if _is_offered or signal.getsignal(_SIGNAL) != signal.SIG_DFL:
+    """Have the signal write this process's stack until :func:`withdraw`, unless the program takes the signal itself."""
+    global _offered
+    if _offered >= 0 or signal.getsignal(_SIGNAL) != signal.SIG_DFL:
         return
     with contextlib.suppress(OSError):  # no folder for temporary files
         file, path = tempfile.mkstemp(prefix=_PREFIX)
         os.unlink(path)
         fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)  # who asks empties it
         faulthandler.register(_SIGNAL, file, all_threads=False)  # other threads' stacks change while they are read
-        _is_offered = True
+        _offered = file
+
+
+def withdraw() -> None:
+    """Offer no stack any more."""
+    global _offered
+    if _offered >= 0:
+        faulthandler.unregister(_SIGNAL)
+        os.close(_offered)
+        _offered = -1
 
 
 def ask(pids: Iterable[int]) -> dict[int, list[str]]:
