@@ -177,7 +177,7 @@ def dump_seed(rng):
     ranks = [
         {
             "rank": rank, "size": 4, "pid": 1 << 20, "generation": 1, "host": "h", "transports": "shm",
-            "where": "a.py:3", "wall_offset": 0, "started": 1, "last": 9, "ended": 9, "ended_bytes": 9,
+            "where": "a.py:3", "stack": ["a.py:3 in step"], "wall_offset": 0, "started": 1, "last": 9, "ended": 9, "ended_bytes": 9,
             "operations": operations(rng), "process": rng.choice(("running", "stopped", "gone", "")),
         }
         for rank in range(rng.randrange(1, 4))
@@ -200,7 +200,7 @@ def read_dump(path, text):
     with contextlib.redirect_stdout(io.StringIO()) as told:
         print(*diagnosis.diagnose(ranks), sep="\n")
         for rank in ranks:
-            doctor._print_rank(rank)
+            doctor._print_rank(rank, True)
     must_be_printable(told.getvalue())
     flight.ranks_of(json.dumps(flight.as_dict(ranks)))
 
