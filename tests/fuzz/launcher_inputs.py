@@ -177,8 +177,8 @@ def dump_seed(rng):
     ranks = [
         {
             "rank": rank, "size": 4, "pid": 1 << 20, "generation": 1, "host": "h", "transports": "shm",
-            "where": "a.py:3", "stack": ["a.py:3 in step"], "wall_offset": 0, "started": 1, "last": 9, "ended": 9, "ended_bytes": 9,
-            "operations": operations(rng), "process": rng.choice(("running", "stopped", "gone", "")),
+            "where": "a.py:3", "stack": ["a.py:3 in step"], "wall_offset": 0, "started": 1, "last": 9, "ended": 9,
+            "ended_bytes": 9, "operations": operations(rng), "process": rng.choice(("running", "stopped", "gone", "")),
         }
         for rank in range(rng.randrange(1, 4))
     ]  # fmt: skip
