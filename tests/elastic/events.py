@@ -175,9 +175,12 @@ class Events:
         if restarted & before:
             raise JobError(f"processes {restarted & before} started anew")
         lost = {pid for pid in before - self._hit if not is_alive(pid)}
-        removed = self._job.text().count("has been removed from elastic job")
-        if len(lost) > removed:
-            raise JobError(f"processes {lost} have gone, and were not hit")
+        # A removed worker says so, and the launcher passes that on, perhaps after its process has gone.
+        ends = time.monotonic() + LIMIT
+        while len(lost) > self._job.text().count("has been removed from elastic job"):
+            if time.monotonic() > ends:
+                raise JobError(f"processes {lost} have gone, and were not hit\n{self._job.text()}")
+            time.sleep(0.1)
         return f"{text}: {len(now)} train at step {max(line['step'] for line in now.values())}"
 
     def settle(self) -> None:
