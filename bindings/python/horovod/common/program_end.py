@@ -26,7 +26,7 @@ from horovod.common.model import printable
 # A pipe to our launcher, for lines of JSON (horovod.runner.blame): its number and inode. A rank's children inherit the
 # variable alone, and may have another file of that number.
 _REPORT_VARIABLE = "_RODA_REPORT_FD"
-_CULPRIT_SECONDS = 10.0  # for the process of the rank at fault to end, late on a busy machine
+_CULPRIT_SECONDS = 3.0  # for the process of the rank at fault to end
 _SECONDS_TO_BE_SEEN = 3.0  # for a launcher to see that end first, late on a busy machine; it then ends this process
 _BEGINNING, _END = 200, 100  # of a longer text: a DataLoader's ends with the error that its worker met
 _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
