@@ -22,7 +22,7 @@ struct Touches {
   std::vector<bool> reads_from;          // [size] peers whose windows this rank reads
 };
 
-// Of all ranks, or of one alone; false when the programs never end.
+// Finds the touches of all ranks, or of one alone; false when the programs never end.
 bool find_touches(const std::vector<Program>& ranks, std::optional<int> only, std::vector<Touches>* touches);
 
 // Whether two operands may share a byte.

@@ -1,5 +1,5 @@
-// What the ranks of one group have sent and signalled so far, and so whose next op can run: all that a program's ops
-// ever wait for, but for a send that still reads what an op would write over.
+// Traffic: the messages and signals of one group's ranks so far, which tell whose next op can run. A program's ops wait
+// for nothing else, but for a send that still reads the memory that an op would write over.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class Traffic {
     }
   }
 
-  // Of the op's signal, as that peer gave it last.
+  // The value that the peer gave the op's signal last.
   std::uint32_t value(int peer, int rank, const Op& op) const { return signals_[signal(peer, rank, op.signal)]; }
 
   // Numbers of the channel between equal lanes of two ranks, and of a signal.

@@ -141,8 +141,8 @@ void for_each_step(const std::vector<Schedule>& ranks, auto f) {
   }
 }
 
-// What can be seen without executing: shapes, ranges, peers, signals. After it, every index in the schedules is
-// valid.
+// Finds the faults that show without executing: of shapes, ranges, peers, signals. Afterwards every index in the
+// schedules is valid.
 void check(const std::vector<Schedule>& ranks) {
   if (ranks.empty()) throw Violation{"?", 0, -1, -1, "there are no ranks"};
   const int size = static_cast<int>(ranks.size());

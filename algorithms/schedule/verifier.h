@@ -36,12 +36,12 @@ struct Violation {
 // `ranks[r]` is the program of rank r. nullopt: right.
 std::optional<Violation> verify(const std::vector<Program>& ranks);
 
-// Of schedules: what they are compiled to.
+// Compiles the schedules and proves the programs.
 std::optional<Violation> verify(const std::vector<Schedule>& ranks);
 
-// Of composed schedules, each call by the programs of its algorithm; a library's own collective, whose insides nobody
-// sees, by those of an algorithm of messages. Beside the above: the members of a group make the same calls in the same
-// order, which is all that tells native ones apart; no region is read after another of its buffer was written.
+// Proves composed schedules, each call by the programs of its algorithm; a library's own collective, whose insides
+// nobody sees, by those of an algorithm of messages. Beside the above: the members of a group make the same calls in
+// the same order, which is all that tells native ones apart; no region is read after another of its buffer was written.
 std::optional<Violation> verify_composed(const std::vector<Schedule>& ranks);
 
 }  // namespace roda::schedule

@@ -27,8 +27,8 @@ class Environment {
   Status make_planner(const Knobs& knobs, const Refusals& refused, std::unique_ptr<Planner>* planner,
                       bool for_gpus = false);
 
-  // What can't serve this process where it is one of so many ranks of this host. Of what was put off nothing is said:
-  // make_planner opens what is named.
+  // Transports that can't serve this process where it is one of so many ranks of this host. Plugins that were put off
+  // are not asked: make_planner opens those that are named.
   Refusals refusals(int ranks);
 
   // The plugin that brings this job together: HOROVOD_CONTROLLER's choice if it names one; else, where neither ours nor

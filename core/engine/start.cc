@@ -228,7 +228,7 @@ Status agree(const topology::View& view, const std::vector<RankReport>& reports,
   Topology* const topology = &parts->topology;
   if (mine.ok()) mine = make_flight_folder(parts->knobs.flight_folder);
   if (mine.ok()) mine = plan_without({}, parts);
-  // Of what is opened by now, because somebody named it.
+  // The plugins that somebody named are open by now, and asked, too.
   Refusals refused = Environment::get().refusals(static_cast<int>(topology->host_of(parts->rank).ranks.size()));
   RODA_RETURN_IF_ERROR(vote(*parts, "/settings", mine, &refused, deadline));
   if (!refused.empty()) RODA_RETURN_IF_ERROR(plan_without(refused, parts));  // what one rank can't use none does

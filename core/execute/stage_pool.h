@@ -47,7 +47,7 @@ class StagePool {
   // schedule::Schedule; else it does not matter.
   Status acquire(int collective, const std::string& algorithm, int root, StageHandle* stage);
 
-  // What a stage that was acquired runs; null: a library's own collective.
+  // The program of a stage that was acquired; null: a library's own collective.
   const schedule::Program* program_of(const Stage& stage) const;
 
   TransportGroup& group() { return group_; }

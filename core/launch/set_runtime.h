@@ -35,7 +35,7 @@ class Contexts {
   std::vector<std::unique_ptr<execute::TransportContext>> contexts_;
 };
 
-// What is done with a launch's tensors.
+// The work on a launch's tensors.
 struct Work {
   int collective = RODA_ALLREDUCE;  // an Adasum of one host's devices is their average
   int op = RODA_SUM;                // as asked for
@@ -99,7 +99,7 @@ class SetRuntime {
     std::vector<std::unique_ptr<execute::KeptStage>> stages;  // that run the schedule
   };
   Route& route(const Use& use) { return routes_[use]; }
-  // What a launch runs, and over what.
+  // The plan that a launch runs, and the groups that it runs over.
   struct Binding {
     Work work;
     Use use;

@@ -76,7 +76,7 @@ struct Operation {
   CoarseClock::time_point submitted;
   std::uint64_t recorded = 0;  // its number in the flight recorder; 0: not there yet
   HandleState* handle = nullptr;
-  // Of Submissions: under its lock.
+  // These three belong to Submissions, under its lock.
   std::size_t name_hash = 0;
   Operation* next_by_name = nullptr;    // of those in flight in one bucket of names
   Operation* next_submitted = nullptr;  // submitted before, and not taken yet

@@ -1,4 +1,4 @@
-// What the programs' command lines have in common, in the words of the Python ones (horovod/command_line.py): help with
+// The programs' command lines share this, in the words of the Python ones (horovod/command_line.py): help with
 // a short usage and examples first, and one line for what is wrong. For programs alone, which have CLI11.
 #pragma once
 
@@ -38,7 +38,7 @@ inline std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-// Of a text's lines, each with the indent before it; the first one without.
+// Breaks a text into lines; each but the first begins with the indent.
 inline std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
   std::string result;
   std::size_t column = indent;

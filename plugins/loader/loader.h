@@ -86,7 +86,7 @@ class Loader {
     for (const auto& record : records_) list.push_back(record.get());
     return list;
   }
-  // What the plugins that were opened declare, usable or not.
+  // The settings that the plugins declare which were opened, usable or not.
   std::vector<const roda_setting*> settings() const {
     std::vector<const roda_setting*> all;
     for (const auto& record : records_) all.insert(all.end(), record->settings.begin(), record->settings.end());

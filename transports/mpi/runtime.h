@@ -273,8 +273,8 @@ class Runtime {
 class Pump {
  public:
   explicit Pump(Runtime& runtime) : runtime_(runtime) {}
-  // What deletes a pump: one whose thread does not come back from MPI, which a failure may lock up, stays for the life
-  // of the process.
+  // Deletes a pump, unless its thread does not come back from MPI, which a failure may lock up: such a pump stays for
+  // the life of the process.
   struct End {
     void operator()(Pump* pump) const {
       if (pump->has_left()) delete pump;

@@ -90,7 +90,7 @@ inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) 
   return extent == RODA_OWN_PART ? rank : chunk;
 }
 
-// What the chunk of Input holds at the start.
+// The value that the chunk of Input holds at the start.
 Value initial_value(const Schedule& schedule, int chunk, Expressions& expressions);
 
 // Complains where `value` is not what Output's chunk must hold at the end.

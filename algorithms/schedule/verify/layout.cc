@@ -195,7 +195,7 @@ void Proof::add_own_memory(Frame* frame) {
   const Program& program = *frame->program;
   Places& places = frame->places;
   std::vector<Cell>& cells = rank_of(frame->rank).cells;
-  // Of what a rank has no memory for, like what the others have.
+  // A vector for which a rank has no memory is as long as that of the others.
   const auto data_of = [&](std::size_t w) {
     return cell_at(places.user[cell_at(places.user[w]) == kNowhere ? 1 - w : w]);
   };
