@@ -72,6 +72,40 @@ def test_mpirun(program: str) -> None:
     assert "size 2" in done.stdout
 
 
+BESIDE = """
+import sys
+import torch
+import torch.distributed as dist
+
+for round in range(2):  # the second default group has a store of its own
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/{round}", rank=RANK, world_size=2)
+    refused = ""
+    try:
+        dist.new_group([0], backend="roda")
+    except ValueError as error:
+        refused = str(error)
+    everybody = dist.new_group(backend="roda")
+    alone = dist.new_group([0], backend="roda")
+    for group in (everybody, None, *[alone] * (RANK == 0)):
+        ones = torch.ones(3)
+        dist.all_reduce(ones, group=group)
+        assert ones.tolist() == [1.0 if group is alone else 2.0] * 3, ones
+    dist.barrier(everybody)
+    dist.destroy_process_group()
+    if RANK == 0:
+        print("refused", "of all ranks, once before" in refused)
+"""
+
+
+def test_groups_beside_a_default_group_of_gloo(tmp_path: Path) -> None:
+    program = tmp_path / "beside.py"
+    program.write_text('import os; RANK = int(os.environ["RANK"])' + BESIDE)
+    run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(program), str(tmp_path)]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120, env=bare_environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["refused", "True"] * 2
+
+
 AGAIN = """
 import os, sys
 import torch

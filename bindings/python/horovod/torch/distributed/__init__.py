@@ -18,14 +18,22 @@ from horovod.torch.distributed import _rendezvous
 
 
 def create_group(options: Any, _: Any) -> dist.ProcessGroup:
-    """Return a process group as torch describes it; the first starts the engine."""
+    """Return a process group as torch describes it; the first, which has every rank, starts the engine."""
     from horovod.torch.distributed import _process_group, _sets
 
     name, rank, ranks = options.group_id, options.group_rank, list(options.global_ranks_in_group)
-    if not dist.is_initialized():  # the default group: everybody
+    world = dist.group.WORLD if dist.is_initialized() else None
+    is_default = world is None
+    if is_default or not (isinstance(world, _process_group.RodaProcessGroup) or _sets.serves(world)):
+        everybody = list(range(options.group_size if is_default else world.size()))
+        if not is_default and ranks != everybody:
+            raise ValueError(
+                f"The job's default group is of another backend, and a group of the ranks {ranks} cannot start the "
+                'engine: call torch.distributed.new_group(backend="roda"), of all ranks, once before.'
+            )
         _rendezvous.start_engine(options.store, rank, options.group_size)
-        _sets.open_registrar(options.store, rank, options.group_size)
-        ranks, process_set = list(range(options.group_size)), global_process_set
+        _sets.open_registrar(options.store, rank, options.group_size, world)
+        ranks, process_set = everybody, global_process_set
     else:
         process_set = _sets.set_for(ranks, name, rank == 0, options.timeout)
     return _process_group.RodaProcessGroup(name, rank, ranks, process_set, options.store, options.timeout)

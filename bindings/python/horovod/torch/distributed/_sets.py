@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import threading
+import weakref
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -177,12 +178,29 @@ def _register(ranks: list[int]) -> ValueError | None:
 
 
 _current: SetRegistrar | None = None
+_world: weakref.ref[dist.ProcessGroup] | None = None  # the default group that it serves, unless that is of this backend
 
 
-def open_registrar(store: dist.Store, rank: int, size: int) -> None:
-    """Serve the groups of a new default group; what served the last one ends. Nothing where stores have no clones."""
-    global _current
+def serves(world: dist.ProcessGroup) -> bool:
+    """Tell whether groups beside this default group, of another backend, are served."""
+    return _world is not None and _world() is world
+
+
+def open_registrar(store: dist.Store, rank: int, size: int, world: dist.ProcessGroup | None) -> None:
+    """Serve the groups beside a default group; what served the last one ends. Nothing where stores have no clones.
+
+    Parameters
+    ----------
+    store : torch.distributed.Store
+        A store of all ranks.
+    rank, size : int
+        Of this process in the job.
+    world : torch.distributed.ProcessGroup or None
+        The default group where it is of another backend; None: it is being made, of this one.
+    """
+    global _current, _world
     close_registrar()
+    _world = None if world is None else weakref.ref(world)
     _current = SetRegistrar(store, rank, size) if hasattr(store, "clone") else None
 
 
