@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch.distributed as dist
+from horovod.runner.common.util.secret import hand_over
 
 PROGRAM = """
 import sys
@@ -123,6 +124,18 @@ for number, (ranks, size) in enumerate([((0, 1), 2), ((1, 0), 2), ((0, 0), 1), (
     dist.destroy_process_group()
 print("done")
 """
+
+
+def test_a_second_secret_has_a_descriptor_of_another_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOROVOD_SECRET_FD", "")
+    monkeypatch.delenv("HOROVOD_SECRET_FILE", raising=False)
+    numbers = []
+    for secret in (b"1" * 32, b"2" * 32, b"3" * 32):
+        hand_over(secret)
+        numbers.append(int(os.environ["HOROVOD_SECRET_FD"]))
+        assert os.read(numbers[-1], 64) == secret
+        os.close(numbers[-1])  # as an engine does
+    assert len(set(numbers)) == 3
 
 
 def test_the_same_processes_start_again_with_other_numbers(tmp_path: Path) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
+from collections import deque
 
 DIGEST_LENGTH_IN_BYTES = 32
 HOROVOD_SECRET_KEY = "_HOROVOD_SECRET_KEY"  # noqa: S105 (the name of the variable)
+
+# An engine that has read a descriptor takes the same number for the same secret, which is there no more.
+_recent: deque[int] = deque(maxlen=32)
 
 
 def make_secret_key() -> bytes:
@@ -19,5 +24,9 @@ def hand_over(secret: bytes) -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "wb") as pipe:
         pipe.write(secret)
+    while reader in _recent:
+        taken, reader = reader, fcntl.fcntl(reader, fcntl.F_DUPFD_CLOEXEC, reader + 1)
+        os.close(taken)
+    _recent.append(reader)
     os.environ["HOROVOD_SECRET_FD"] = str(reader)
     os.environ.pop("HOROVOD_SECRET_FILE", None)
