@@ -30,6 +30,12 @@ def run(command, **changes):
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60)
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
+def say_why(texts):
+    try:
+        hvd.init()
+    except ValueError as error:
+        texts.put(str(error))
+
 if __name__ == "__main__":
     helper = [sys.executable, "-c", %r]
     others = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"]
@@ -44,7 +50,13 @@ if __name__ == "__main__":
         "without variables": run(helper, **dict.fromkeys([*launched, *others])),
         "a job": run([*sys.argv[1:], "-np", "2", *helper]),
     }
-    process = multiprocessing.get_context("spawn").Process(target=print)  # does not call init
+    spawn = multiprocessing.get_context("spawn")
+    texts = spawn.SimpleQueue()
+    process = spawn.Process(target=say_why, args=(texts,))
+    process.start()
+    process.join()
+    found["refused in a spawned process"] = texts.get()
+    process = spawn.Process(target=print)  # does not call init
     process.start()
     process.join()
     found["spawned"] = process.exitcode
@@ -71,6 +83,8 @@ def test_what_a_rank_starts(horovodrun: Launch, tmp_path: Path, elastic: list[st
             assert found[case] == "0 1 0 1 0 1", (case, found)
         assert sorted(found["a job"].splitlines()) == ["[0]<stdout>:0 2 0 2 0 2", "[1]<stdout>:1 2 1 2 0 2"]
         assert found["spawned"] == 0
+        assert "set HOROVOD_SIZE=1" in found["refused in a spawned process"]
+        assert "__main__" not in found["refused in a spawned process"]  # that is not run again
         assert found["after that"] == [0, 1]
 
 
@@ -123,6 +137,21 @@ rank_process.refuse_child()
     rank_process.refuse_child()  # the rank itself
     done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode != 0) == is_refused, done.stderr
+
+
+def test_another_program_in_the_process_of_a_rank_joins_again(horovodrun: Launch, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("""
+import os, sys
+from horovod.common import life_cycle as hvd, objects
+hvd.init()
+if len(sys.argv) == 1:
+    hvd.shutdown()
+    os.execv(sys.executable, [sys.executable, __file__, "again"])
+print(objects.allgather_object(hvd.rank()))
+""")
+    done = horovodrun("-np", "2", PYTHON, str(program))
+    assert sorted(done.stdout.splitlines()) == ["[0]<stdout>:[0, 1]", "[1]<stdout>:[0, 1]"], done.stderr
 
 
 def test_another_program_in_the_process_of_a_rank_is_the_rank(horovodrun: Launch) -> None:

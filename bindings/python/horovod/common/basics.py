@@ -179,7 +179,7 @@ class HorovodBasics:
     def _start(ranks: list[int], sets: list[list[int]], communicator: int | None) -> None:
         channel = None if rank_process.is_alone() else notification_manager.channel()
         if channel is None:
-            _roda.init(ranks, sets, communicator)
+            _roda.init(ranks, sets, communicator, rank_process.next_engine())
         else:
             channel.join(
                 lambda generation: _roda.init(ranks, sets, communicator, generation), as_guest=not (ranks or sets)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from typing import Any
 
 _MARK = "_RODA_RANK"
 _OURS = ("HOROVOD_RANK", "HOROVOD_SIZE") + tuple(
@@ -21,6 +22,8 @@ _OTHERS = (
     "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
     "JOB_COMPLETION_INDEX", "SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "SGE_TASK_ID",
 )  # fmt: skip
+
+_ENGINES = "_RODA_ENGINES"  # "process id, number" of those that this process has started
 
 _marked_by = 0  # the process, or the one that it was forked from
 
@@ -43,6 +46,14 @@ def unmark() -> None:
         del os.environ[_MARK]
 
 
+def next_engine() -> int:
+    """Return the number of the engine that this process starts now; another program in the process counts on."""
+    pid, number = os.environ.get(_ENGINES, "0 0").split()
+    latest = int(number) if int(pid) == os.getpid() else 0
+    os.environ[_ENGINES] = f"{os.getpid()} {latest + 1}"
+    return latest + 1
+
+
 def started_by() -> tuple[int, int] | None:
     """Return the rank that started this process, and its process id; None for what was not started by one."""
     mark = json.loads(os.environ.get(_MARK, "null"))
@@ -54,6 +65,11 @@ def is_alone() -> bool:
     return started_by() is not None and os.environ.get("HOROVOD_SIZE") == "1"
 
 
+def _is_main_imported_again() -> bool:
+    multiprocessing: Any = sys.modules.get("multiprocessing.process")
+    return multiprocessing is not None and hasattr(multiprocessing.current_process(), "_inheriting")
+
+
 def refuse_child() -> None:
     """Raise ValueError where a rank started this process, and nobody has given it a place in a job since."""
     rank, told = started_by(), _present(_OURS) or _present(_OTHERS)
@@ -63,7 +79,7 @@ def refuse_child() -> None:
         again = "multiprocessing ran the program again here: put hvd.init() in `if __name__ == '__main__':`. "
         raise ValueError(
             f"This process was started by rank {rank[0]} (process {rank[1]}) of a running job, and is no rank itself. "
-            f"{again if '__mp_main__' in sys.modules else ''}"
+            f"{again if _is_main_imported_again() else ''}"
             "To use Horovod in it alone, set HOROVOD_SIZE=1 in its environment. To start another job, use horovodrun, "
             "or another launcher after removing the variables that begin with HOROVOD_."
         )
