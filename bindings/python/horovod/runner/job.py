@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from horovod.runner.blame import Blame, Raised
@@ -20,10 +19,10 @@ from horovod.runner.common.util.settings import Settings
 from horovod.runner.connection import Connection as Connection, HostJob as HostJob, read_some, start_agent
 from horovod.runner.debugging import StandardInput
 from horovod.runner.failure import Cause, JobFailedError as JobFailedError, exit_code, signal_name
-from horovod.runner.fold import Fold
 from horovod.runner.frames import FrameError
 from horovod.runner.host_check import not_reached, shell_ended
-from horovod.runner.output import LineForwarder, LineStream, make_output_folder, open_rank_file, painted, timestamp
+from horovod.runner.job_output import JobOutput
+from horovod.runner.output import make_output_folder
 from horovod.runner.printer import Printer
 from horovod.runner.signals import EndingSignals, JobInterruptedError as JobInterruptedError, Waker
 
@@ -86,11 +85,8 @@ class Job:
         self._patience_ends: float | None = None  # when a signal came: for readers of output, and for agents
         self._agents_end: float | None = None
         self._printer = Printer(self._waker.wake)
-        self._lines: dict[str, LineStream] = {}
-        self._forwarders: dict[tuple[int, bytes], LineForwarder] = {}
+        self._output: JobOutput
         self._input: StandardInput | None = None
-        self._folds: dict[str, Fold] = {}  # by stream, where equal lines are told once
-        self._is_copy_lost = False  # a file of what ranks print can't be written, and that has been told
         self._failures: list[tuple[int, int]] = []  # rank and status, as they were reported
         self._blame = Blame()
         self._is_told = False  # which rank is at fault
@@ -130,10 +126,8 @@ class Job:
     # --- signals ---
 
     def _begin(self) -> None:
-        for stream in ("stdout", "stderr"):  # before signals are caught: what the program printed is written here
-            self._lines[stream] = LineStream(self._printer.writer(self._own_stream(stream)))
-            if self._settings.fold:
-                self._folds[stream] = Fold(partial(self._write_folded, stream), self._settings.num_proc or 0)
+        # Before signals are caught: what the program printed is written here.
+        self._output = JobOutput(self._settings, self._printer, self._own_stream, self._name_of, self._copy_for)
         self._signals.catch()
         for waker in (self._waker, self._signals.waker):
             self._selector.register(waker, selectors.EVENT_READ)
@@ -152,6 +146,7 @@ class Job:
         for _ in self._signals.arrived[self._obeyed :]:
             now, is_first = time.monotonic(), self._obeyed == 0
             self._stop(b"T" if is_first else b"K")
+            self._output.hurry()
             self._patience_ends = now + _PRINT_SECONDS if is_first else now
             self._agents_end = now + _HANG_UP_SECONDS + (self._settings.termination_grace if is_first else 0)
             self._obeyed += 1
@@ -211,7 +206,7 @@ class Job:
                 self._send_spec(connection)
         with_input = [each for each in self._connections if any(slot.get("stdin") for slot in each.host.slots)]
         if with_input and not self._signals.arrived:
-            self._input = StandardInput(self._selector, with_input, self._lines.values())
+            self._input = StandardInput(self._selector, with_input, self._output.streams)
 
     def _send_spec(self, connection: Connection) -> None:
         host = connection.host
@@ -232,10 +227,7 @@ class Job:
             except subprocess.TimeoutExpired:
                 connection.process.kill()
                 connection.process.wait()
-        for forwarder in self._forwarders.values():
-            forwarder.end_line()
-            forwarder.close()
-        self._flush()
+        self._output.close()
         self._drain()
         self._printer.close()
         self._signals.restore()
@@ -265,8 +257,7 @@ class Job:
         is_full = self._printer.is_full
         moments = [self._agents_end, self._patience_ends if is_full else None]
         limits = [when - time.monotonic() for when in moments if when is not None]
-        waits = [limit, *(fold.seconds_left() for fold in self._folds.values())]
-        limits += [wait for wait in waits if wait is not None]
+        limits += [*([] if limit is None else [limit]), *self._output.seconds_left()]
         for key, _ in (self._wakers if is_full else self._selector).select(max(0.0, min(limits)) if limits else None):
             if not isinstance(key.data, Connection):
                 key.fileobj.calm()  # type: ignore[union-attr]
@@ -284,11 +275,10 @@ class Job:
                 if said := key.data.take_errors():
                     self._say(said.rstrip())
                 self._agent_ended(key.data)
-        for fold in self._folds.values():
-            fold.settle()
+        self._output.settle()
         self._obey()
         for stream, error in self._printer.errors():
-            self._copy_lost(getattr(stream, "name", "what ranks print"), error)
+            self._output.copy_lost(getattr(stream, "name", "what ranks print"), error)
         if self._printer.is_full and self._is_late(self._patience_ends):
             self._printer.give_up()
 
@@ -309,7 +299,7 @@ class Job:
 
     def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
         if kind in (b"o", b"e"):
-            self._forwarder(rank, kind).feed(payload)
+            self._output.feed(rank, kind, payload)
         elif kind == b"i" and self._input is not None:
             self._input.taken()
         elif kind == b"c":
@@ -318,11 +308,9 @@ class Job:
             self.results[rank] = payload
         elif kind == b"x":
             (code,) = _EXIT.unpack(payload)
-            for stream in (b"o", b"e"):
-                if (rank, stream) in self._forwarders:
-                    self._forwarders[rank, stream].end_line()
+            self._output.end_lines(rank)
             if code != 0:
-                self._flush()
+                self._output.flush()
                 self._drain()  # the launcher's words come after the rank's
             self._rank_ended(rank, code)
         elif kind == b"u":
@@ -331,65 +319,15 @@ class Job:
             self._unreached = reach.failure() if reach is not None else None
             self._stop(b"T")
 
-    def _forwarder(self, rank: int, kind: bytes) -> LineForwarder:
-        forwarder = self._forwarders.get((rank, kind))
-        if forwarder is None:
-            stream = "stdout" if kind == b"o" else "stderr"
-            lines, has_input = self._lines[stream], self._settings.stdin in ("all", str(rank))
-            fold = None if has_input else self._folds.get(stream)
-
-            def write(text: str) -> None:
-                if fold is None:
-                    lines.write(text, forwarder)
-                else:
-                    fold.take(self._name_of(rank), text)
-
-            forwarder = LineForwarder(
-                write,
-                self._name_of(rank) if fold is None else None,
-                stream,
-                timestamp if self._settings.prefix_output_with_timestamp else None,
-                self._copy_for(rank, stream),
-                self._copy_lost,
-                painted(self._own_stream(stream)),
-                not has_input,
-            )
-            self._forwarders[(rank, kind)] = forwarder
-        return forwarder
-
-    def _write_folded(self, stream: str, ranks: str, text: str) -> None:
-        stamp = timestamp() if self._settings.prefix_output_with_timestamp else ""
-        self._lines[stream].write(stamp + painted(self._own_stream(stream))(ranks, stream) + text)
-
-    def _flush(self) -> None:
-        for fold in self._folds.values():
-            fold.flush()
-
     def _own_stream(self, stream: str) -> Any:
         return getattr(sys, stream)
 
     def _copy_for(self, rank: int, stream: str) -> Any:
-        folder = self._settings.output_filename
-        try:
-            return open_rank_file(folder, rank, self._settings.num_proc, stream) if folder else None
-        except OSError as error:
-            self._copy_lost(error.filename, error)
-            return None
-
-    def _copy_lost(self, path: str, error: OSError) -> None:
-        """Tell of the first file of what ranks print that can't be written; others mostly have the same reason."""
-        if self._is_copy_lost:
-            return
-        self._is_copy_lost = True
-        self._say(
-            f"Cannot write {path}: {error.strerror}. The job goes on; what ranks print is no longer kept in this "
-            "file, nor in others that can't be written."
-        )
+        return self._output.open_copy(rank, stream)
 
     def _say(self, text: str) -> None:
         """Tell the user, below what ranks print."""
-        self._flush()
-        self._lines["stderr"].write(f"{text}\n")
+        self._output.say(text)
 
     def _name_of(self, rank: int) -> int | str:
         return rank

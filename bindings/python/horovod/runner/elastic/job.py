@@ -275,8 +275,7 @@ class ElasticJob(Job):
     def place_of(self, place: Start | Publish | Welcome) -> dict[str, str]:
         """Return the variables that tell a worker its numbers; its output goes under its new rank from now on."""
         if isinstance(place, Publish):
-            for kind in (b"o", b"e"):
-                self._forwarder(place.worker.number, kind).rename(place.slot.rank)
+            self._output.rename(place.worker.number, place.slot.rank)
         return self._place_of(place)
 
     def tell(self, worker: Worker, text: str) -> None:
