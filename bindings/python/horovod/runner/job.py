@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import selectors
 import signal
@@ -94,6 +93,7 @@ class Job:
         self._unreached: str | None = None  # why a host's ranks did not start
         self._stopping = False
         self._stop_at: float | None = None  # when the other ranks of a failed job are told to end
+        self._asked_at: float | None = None  # when ranks were told to end
 
     def run(self) -> None:
         """Run to the end.
@@ -153,6 +153,7 @@ class Job:
 
     def _stop(self, command: bytes) -> None:
         self._stopping = True
+        self._asked_at = self._asked_at or time.monotonic()
         for connection in self._connections:
             connection.send(command)
 
@@ -300,10 +301,14 @@ class Job:
     def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
         if kind in (b"o", b"e"):
             self._output.feed(rank, kind, payload)
+            if kind == b"e":
+                self._blame.see(rank, payload)
         elif kind == b"i" and self._input is not None:
             self._input.taken()
         elif kind == b"c":
             self._blame.hear(rank, payload)
+            if self._blame.is_another_missed():
+                self._last_words_begin()
         elif kind == b"r":
             self.results[rank] = payload
         elif kind == b"x":
@@ -337,33 +342,51 @@ class Job:
         self._ended.add(rank)
         if status == 0 or self._interrupted is not None:
             return
-        if status == -signal.SIGTERM and self._is_told and self._blame.has_told(rank):
-            status = 1  # the rank was about to end by itself
+        if self._is_ended_by_us(status):
+            self._failures.append((rank, 1))
+            return
         self._failures.append((rank, status))
         self._blame.failed(rank)
-        if not self._stopping:
-            self._stopping = True
-            self._stop_at = time.monotonic() + _LAST_WORDS_SECONDS
+        self._last_words_begin()
         if self._blame.culprit() in self._ended and self._stop_at is not None:
             self._tell_failure()
 
+    def _is_ended_by_us(self, status: int) -> bool:
+        """Tell whether a status is that of a rank that obeyed this launcher: no cause of anything."""
+        if self._asked_at is None:
+            return False
+        waited = time.monotonic() - self._asked_at
+        return status == -signal.SIGTERM or (status == -signal.SIGKILL and waited >= self._settings.termination_grace)
+
+    def _last_words_begin(self) -> None:
+        """Give ranks a moment to say why they end, before they are told to."""
+        if not self._stopping:
+            self._stopping = True
+            self._stop_at = time.monotonic() + _LAST_WORDS_SECONDS
+
     def _tell_failure(self) -> None:
         """Say at once which rank is at fault; ranks that only quote its error may end before it."""
-        if self._is_told or not self._failures:
+        culprit = self._blame.culprit()
+        if self._is_told or (culprit is None and not self._failures):
             return
         self._is_told = True
-        rank, status = self._first_failure()
-        how = f" Rank {rank} was ended by {signal_name(-status)}." if status < 0 else ""
-        self._say(f"Process {rank} exit with status code {exit_code(status)}.{how}")
+        if culprit is not None and culprit not in self._ended:
+            rank, how = culprit, "has left the job, and has not ended."
+        else:
+            rank, status = self._first_failure()
+            how = f"exit with status code {exit_code(status)}."
+            how += f" Rank {rank} was ended by {signal_name(-status)}." if status < 0 else ""
+        self._say(f"Process {rank} {how}")
         self._say(f"Terminating remaining workers after failure of Process {rank}.")
 
     def _first_failure(self) -> tuple[int, int]:
         """Return the rank at fault and its status; where that has not failed itself, the first of those that have.
 
-        The status is 0 of a rank that reported an error all the same: Python makes that of ``sys.exit(256)``.
+        The status is 0 of a rank that ended so while others waited for it, or that reported an error all the same:
+        Python makes that of ``sys.exit(256)``.
         """
         culprit = self._blame.culprit()
-        unseen = (culprit, 0) if culprit in self._ended and self._blame.has_told(culprit) else self._failures[0]
+        unseen = (culprit, 0) if culprit in self._ended else self._failures[0]
         return next((failure for failure in self._failures if failure[0] == culprit), unseen)
 
     def _failure(self, rank: int, status: int, host: str) -> JobFailedError:
@@ -371,15 +394,12 @@ class Job:
         raised = Raised.unpickled(self.results.get(rank))
         error, traceback = self._blame.words_on(rank)
         if raised is not None and not self._blame.has_told(rank):  # its function never called hvd.init()
-            error, traceback = raised.text.rstrip().rpartition("\n")[2], raised.text
+            error, traceback = raised.summary, raised.text
         failure = JobFailedError(
             self._name_of(rank), status, Cause(host, error, traceback, self._blame.count_others(rank))
         )
-        cause = None if raised is None else raised.error
-        if raised is not None and hasattr(cause, "add_note"):
-            with contextlib.suppress(Exception):  # the class is the user's
-                cause.add_note(f"Where the function of rank {rank} raised it:\n{raised.text}")  # type: ignore[union-attr]
-        failure.__cause__ = cause
+        if raised is not None:
+            failure.__cause__ = raised.noted(f"Where the function of rank {rank} raised it:")
         return failure
 
     def _agent_ended(self, connection: Connection) -> None:

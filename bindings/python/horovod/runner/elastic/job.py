@@ -224,6 +224,9 @@ class ElasticJob(Job):
             self._control.hear(rank, line)
         return None
 
+    def _last_words_begin(self) -> None:
+        """Let workers go on: it is for the membership to say which."""
+
     def _rank_ended(self, rank: int, status: int) -> None:
         worker = self._membership.workers.get(rank)
         # A worker that this launcher ended has not failed.
