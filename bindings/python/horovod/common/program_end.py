@@ -31,6 +31,7 @@ _REPORT_VARIABLE = "_RODA_REPORT_FD"
 _CULPRIT_SECONDS = 3.0  # for the process of the rank at fault to end
 _SECONDS_TO_BE_SEEN = 3.0  # for a launcher to see that end first, late on a busy machine; it then ends this process
 _BEGINNING, _END = 200, 100  # of a longer text: a DataLoader's ends with the error that its worker met
+_MOST_OF_LINE = 500  # characters of a traceback, twice
 _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
 
 # Each waits for operations that a framework begins later than the program says; called before a rank leaves the job.
@@ -108,8 +109,11 @@ def _text_of(error: object) -> str:
 
 
 def _in_a_line(error: object) -> str:
-    text = " ".join(_text_of(error).split())
-    return text if len(text) <= _BEGINNING + _END else f"{text[:_BEGINNING]} ... {text[-_END:]}"
+    return _cut(" ".join(_text_of(error).split()), _BEGINNING, _END)
+
+
+def _cut(text: str, beginning: int, end: int) -> str:
+    return text if len(text) <= beginning + end else f"{text[:beginning]} ... {text[-end:]}"
 
 
 def _place_of(error: BaseException) -> str:
@@ -192,7 +196,8 @@ def _blaming_another(what: str) -> dict[str, Any]:
 
 def _own_words(error: BaseException) -> dict[str, str]:
     lines = traceback.format_exception(type(error), error, error.__traceback__)
-    return {"error": describe(error), "traceback": "".join(lines)[-_MOST_TRACEBACK:]}
+    text = "".join(_cut(line, _MOST_OF_LINE, _MOST_OF_LINE) for line in "".join(lines).splitlines(keepends=True))
+    return {"error": describe(error), "traceback": _cut(text, _MOST_TRACEBACK // 2, _MOST_TRACEBACK // 2)}
 
 
 def _report(what: dict[str, Any]) -> bool:
