@@ -12,6 +12,7 @@ import contextlib
 import json
 import pickle  # noqa: S403
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 import cloudpickle
@@ -30,13 +31,16 @@ class Raised:
 
     Attributes
     ----------
+    is_own : bool
+        It does not quote another rank's.
     summary : str
         Its type and text.
     text : str
         Its traceback.
     """
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, is_own: bool = True) -> None:
+        self.is_own = is_own
         lines = traceback.format_exception_only(type(error), error)  # with places, and notes
         self.summary = next(line for line in lines if not line.startswith(" ")).rstrip()
         self.text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
@@ -57,17 +61,24 @@ class Raised:
             error = None
         return error if isinstance(error, BaseException) else RemoteError(self.summary)
 
-    def noted(self, where: str) -> BaseException:
+    def noted(self, rank: int) -> BaseException:
         """Return the exception, with its traceback there as a note."""
         error = self.error
         if hasattr(error, "add_note"):  # of Python 3.11
             with contextlib.suppress(Exception):  # the class is the user's
-                error.add_note(f"{where}\n{self.text}")
+                error.add_note(f"Where the function of rank {rank} raised it:\n{self.text}")
         return error
 
     def pickled(self) -> bytes:
         """Return what :meth:`unpickled` reads."""
         return pickle.dumps(self)
+
+    @staticmethod
+    def first(results: Mapping[int, bytes]) -> BaseException | None:
+        """Return the exception of the first rank that raised one of its own, with its traceback as a note."""
+        raised = ((rank, Raised.unpickled(data)) for rank, data in sorted(results.items()))
+        found = next(((rank, each) for rank, each in raised if each is not None and each.is_own), None)
+        return None if found is None else found[1].noted(found[0])
 
     @staticmethod
     def unpickled(data: bytes | None) -> Raised | None:

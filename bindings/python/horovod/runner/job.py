@@ -399,7 +399,7 @@ class Job:
             self._name_of(rank), status, Cause(host, error, traceback, self._blame.count_others(rank))
         )
         if raised is not None:
-            failure.__cause__ = raised.noted(f"Where the function of rank {rank} raised it:")
+            failure.__cause__ = raised.noted(rank)
         return failure
 
     def _agent_ended(self, connection: Connection) -> None:

@@ -51,8 +51,9 @@ def main() -> int:
         with contextlib.suppress(Exception):  # stderr is closed, or the error's class can't tell its text
             print(f"User function raise error: {error}", file=sys.stderr, flush=True)
         if not isinstance(error, SystemExit) or exit_status(error.code) != 0:  # else the status tells of no failure
+            ends = sys.modules.get("horovod.common.program_end")  # of a function that had to do with other ranks
             with result_file:
-                result_file.write(Raised(error).pickled())
+                result_file.write(Raised(error, ends is None or ends.victim_of(error) is None).pickled())
         raise
     with result_file:
         result_file.write(result)
