@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from conftest import Launch, launcher
 from horovod.runner import host_check, js_run
+from horovod.runner.blame import Raised
 from horovod.runner.common.util.settings import Settings
-from horovod.runner.external import launch_external
+from horovod.runner.external import ExternalLauncherError, launch_external
 from horovod.runner.launch import make_settings, parse_args, run_commandline
 from horovod.runner.util import lsf
 from horovod.runner.util.cache import FILE_NAME, Cache, use_cache
@@ -252,3 +253,19 @@ def test_a_rank_that_ends_before_its_function_returns_has_no_result() -> None:
             (Path(environment["_RODA_TASK_FOLDER"]) / f"result.{rank}").write_bytes(result)
 
     assert launch_external(run, Settings(2, ""), {}, b"call") == {0: b"result"}
+
+
+def test_the_caller_gets_what_the_function_raised_on_the_rank_at_fault() -> None:
+    raised = [Raised(RuntimeError("quotes rank 1"), is_own=False), Raised(KeyError("label 17"))]
+
+    def run(environment: Mapping[str, str]) -> None:
+        for rank, each in enumerate(raised):
+            (Path(environment["_RODA_TASK_FOLDER"]) / f"result.{rank}").write_bytes(each.pickled())
+        raise ExternalLauncherError("mpirun", 1)
+
+    with pytest.raises(ExternalLauncherError) as caught:
+        launch_external(run, Settings(3, ""), {}, b"call")
+    error = caught.value.__cause__
+    assert isinstance(error, KeyError)
+    if sys.version_info >= (3, 11):
+        assert error.__notes__[0].startswith("Where the function of rank 1 raised it:\n")

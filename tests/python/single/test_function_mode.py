@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 import horovod
 import pytest
 from horovod.runner import _HorovodArgs
+from horovod.runner.blame import RemoteError
 from horovod.runner.job import JobFailedError
 from horovod.runner.launch import _run
 
@@ -90,7 +92,12 @@ def test_an_exception_that_cannot_be_pickled_is_told_as_text() -> None:
 
     with pytest.raises(JobFailedError, match=r"\nCause: .*Odd: 1 and 2\nTraceback") as caught:
         horovod.run(work, num_proc=1)
-    assert caught.value.__cause__ is None
+    error = caught.value.__cause__
+    assert isinstance(error, RemoteError)
+    assert str(error).endswith("Odd: 1 and 2")
+    traceback = error.__notes__[0] if sys.version_info >= (3, 11) else str(caught.value)
+    line = inspect.getsourcelines(work)[1] + 5
+    assert f'File "{__file__}", line {line}, in work\n    raise Odd(1, 2)\n' in traceback, "the function's own file"
 
 
 def test_an_exception_whose_own_functions_fail_hides_nothing() -> None:
@@ -181,6 +188,13 @@ def test_function_mode_in_a_notebook() -> None:
         ({"num_proc": -2}, "num_proc=-2 must be > 0"),
         ({"num_proc": 2.0}, "num_proc=2.0 must be a whole number"),
         ({"num_proc": "2"}, "num_proc='2' must be a whole number"),
+        ({"num_proc": True}, "num_proc=True must be a whole number"),
+        ({"num_proc": 2, "min_num_proc": True}, "min_num_proc=True must be a whole number"),
+        ({"num_proc": 2, "min_num_proc": 1, "reset_limit": "3"}, "reset_limit='3' must be a whole number"),
+        ({"num_proc": 2, "start_timeout": "soon"}, "start_timeout='soon' must be a number of seconds"),
+        ({"num_proc": 2, "start_timeout": float("nan")}, "start_timeout=nan must be a number of seconds"),
+        ({"num_proc": 1, "hosts": ["localhost:1"]}, "hosts=['localhost:1'] must be a text"),
+        ({"num_proc": 2, "ssh_port": True}, "ssh_port=True must be a whole number"),
         ({"num_proc": None}, "num_proc=None must be a whole number"),
         ({"num_proc": 2, "min_num_proc": 0}, "min_num_proc=0 must be > 0"),
         ({"num_proc": 2, "min_num_proc": 1, "max_num_proc": "4"}, "max_num_proc='4' must be a whole number"),

@@ -73,9 +73,16 @@ def test_hostfile(tmp_path: Path) -> None:
     assert parse_host_files(str(file)) == "first:2,second:4"
     file.write_text("a slots=2 max_slots=8\nb:3\nc 4 all.q@c UNDEFINED\nd\nc\nd\n")
     assert parse_host_files(str(file)) == "a:2,b:3,c:5,d:2"
-    file.write_text("a slots=many")
-    with pytest.raises(ValueError, match=r"hosts: 'a slots=many': 'many' is no number of slots"):
-        parse_host_files(str(file))
+    for text, told in (
+        (b"a slots=many", "hosts: 'a slots=many': 'many' is no number of slots"),
+        ("a slots=²".encode(), "hosts: 'a slots=²': '²' is no number of slots"),
+        (b"\x7fELF\xff", "hosts is no text in UTF-8"),
+        (b"# none\n", "hosts names no host"),
+        (b"a" * 3000, "hosts: '.*' is no name of a host: it has 3000 characters"),
+    ):
+        file.write_bytes(text)
+        with pytest.raises(ValueError, match=told):
+            parse_host_files(str(file))
 
 
 def test_ranks_fill_hosts_in_order_and_stop_at_the_maximum() -> None:

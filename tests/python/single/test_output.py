@@ -6,13 +6,16 @@ import os
 import re
 import resource
 import subprocess
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Launch, launcher
 from horovod.common.util import ranks_in_brief
 from horovod.runner.fold import Fold
-from horovod.runner.output import LineForwarder, MultiFile, open_rank_file, painted, timestamp
+from horovod.runner.output import LineForwarder, LineStream, MultiFile, open_rank_file, painted, timestamp
 
 
 def forwarded(*chunks: bytes, index: int | None = 3, stream: str | None = "stdout") -> list[str]:
@@ -89,8 +92,13 @@ def test_ranks_are_told_in_brief() -> None:
 
 def folded(*said: tuple[int, str], size: int = 2, seconds: float = 0.0) -> list[str]:
     """What two ranks' lines become; afterwards so many seconds pass."""
-    told, now = [], [0.0]
-    fold = Fold(lambda ranks, text: told.append(f"[{ranks}]{text}"), size, lambda: now[0])
+    told: list[str] = []
+    now = [0.0]
+
+    def write(groups: Iterable[tuple[str, Iterable[str]]], _source: object) -> None:
+        told.extend(f"[{ranks}]{line}" for ranks, lines in groups for line in lines)
+
+    fold = Fold(write, size, lambda: now[0])
     for rank, text in said:
         fold.take(rank, text)
     now[0] = seconds
@@ -107,6 +115,43 @@ def test_equal_lines_of_ranks_are_one() -> None:
     assert folded((0, "a\n"), (0, "a\n"), (1, "a\n"), seconds=1) == ["[0-1]a\n", "[0]a\n"]
     assert folded((0, "a"), (1, "a\n"), (0, "\n")) == ["[0-1]a\n"], "an end that comes late"
     assert folded((0, "10%\r20%\r\n"), (1, "10%\r"), seconds=1) == ["[0-1]10%\r", "[0]20%\r\n"]
+    assert folded((0, "a\r"), (0, "\n"), seconds=1) == ["[0]a\r\n"], "a line end that comes in two pieces"
+    assert folded((0, "a\r"), (1, "a\r"), (0, "\n"), (1, "\n"), seconds=1) == ["[0-1]a\r", "[]\n"]
+
+
+def test_folded_lines_of_any_length_are_whole() -> None:
+    told: list[str] = []
+    stream = LineStream(told.append)
+
+    def write(groups: Iterable[tuple[str, Iterable[str]]], source: Any) -> None:
+        stream.write(
+            "".join((f"[{ranks}]" if ranks else "") + line for ranks, lines in groups for line in lines), source
+        )
+
+    fold = Fold(write, 3)
+    piece = "x" * 300_000
+    for rank, text in ((0, "before\n"), (0, piece), (0, piece), (0, "end\nnext\n"), (1, piece), (2, "other\n")):
+        fold.take(rank, text)
+    fold.flush()
+    fold.take(1, "end\n")
+    fold.flush()
+    lines = "".join(told).splitlines()
+    assert lines == ["[0]before", f"[0]{piece}{piece}end", "[0]next", f"[1]{piece}", "[2]other", "[1]end"]
+
+
+def test_a_flood_of_short_lines_is_written_in_few_pieces() -> None:
+    pieces: list[Counter[str]] = []
+
+    def write(groups: Iterable[tuple[str, Iterable[str]]], _source: object) -> None:
+        pieces.append(Counter({ranks: len(list(lines)) for ranks, lines in groups}))
+
+    fold = Fold(write, 2)
+    for rank in (0, 1):
+        fold.take(rank, "\n" * 65536)
+    fold.end()
+    fold.take(1, "\n" * 65536)
+    assert sum(pieces, Counter()) == {"0": 65036, "0-1": 500, "1": 65036 + 65536}
+    assert len(pieces) <= 5
 
 
 def test_folded_output_of_a_job(horovodrun: Launch) -> None:

@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 from conftest import Launch
 from horovod.common.program_end import describe
-from horovod.runner.blame import Blame, Raised
+from horovod.common.util import exit_status
+from horovod.runner.blame import Blame, Raised, RemoteError
 
 # The last rank ends in the way that is named; the others wait for it in collectives, and keep what they are told.
 PROGRAM = r"""
-import code, multiprocessing, os, signal, sys, threading
+import code, ctypes, faulthandler, multiprocessing, os, resource, signal, sys, threading
 from horovod.common import life_cycle as hvd, objects
 kind, folder = sys.argv[1:]
 
@@ -75,6 +76,23 @@ def leave():
     elif kind == "interrupt":
         os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait()
+    elif kind == "raised_exit":
+        raise SystemExit([1, 2])
+    elif kind == "os_exit_0":
+        os._exit(0)
+    elif kind == "another_program":
+        os.execvp("sleep", ["sleep", "100"])
+    elif kind == "time_limit":
+        resource.setrlimit(resource.RLIMIT_CPU, (1, 100))
+        while True:
+            pass
+    elif kind == "fault":
+        faulthandler.enable()
+        ctypes.string_at(0)
+    elif kind == "other_thread":
+        thread = threading.Thread(target=fail, name="loader")
+        thread.start()
+        thread.join()
     elif kind.startswith("killed"):
         os.kill(os.getpid(), signal.SIGKILL)
     else:
@@ -125,7 +143,21 @@ ENDS = [
     ("killed", 137, "died: its process ended without hvd.shutdown()", False),
     ("killed_and_caught", 137, "died: its process ended without hvd.shutdown()", False),
     ("end", 1, "reached the end of its program", True),
+    ("raised_exit", 1, "ended with status 1: [1, 2]", False),
+    ("os_exit_0", 1, "died: its process ended without hvd.shutdown()", False),
+    ("another_program", 1, "is lost: its process", False),
+    ("time_limit", 152, "died: its process ended without hvd.shutdown()", False),
+    ("fault", 139, "died: its process ended without hvd.shutdown()", False),
+    ("other_thread", 1, f"reached the end of its program, after its thread loader had ended with {ERROR}", True),
 ]
+# What the summary has of a rank that can tell nothing itself.
+SILENT = {
+    "killed": "\nThe process at fault left no traceback.\n",
+    "os_exit_0": "\nThe process at fault left no traceback.\n",
+    "another_program": " runs another program now, ",
+    "time_limit": "\nCause: ended by the limit on CPU time, after ",
+    "fault": "\nFatal Python error: Segmentation fault\n",
+}
 
 
 @pytest.fixture
@@ -147,12 +179,15 @@ def test_the_others_are_told_why_a_rank_ends(
             done.stderr
         )
     summary = done.stderr.partition("Horovod detected that one or more processes")[2]
-    is_at_fault = kind not in ("exit_0", "end")
-    assert ("Process name: 2\n" in summary) == is_at_fault
-    assert f"\nExit code: {status}\n" in summary
-    assert f"\n{2 if is_at_fault else 1} other rank" in summary, summary
+    assert "Process name: 2\n" in summary
+    has_left = kind in ("exit_0", "os_exit_0", "end", "other_thread")  # while others waited
+    assert f"\nExit code: {0 if has_left else status}\n" in summary
+    assert "\n2 other ranks ended for this cause." in summary, summary
+    assert SILENT.get(kind, "") in summary
+    assert "operations.py" not in summary, "a traceback of another rank"
+    assert "SIGTERM" not in done.stderr
     assert bool(re.search(r"\[[01]\]<stderr>:Traceback", done.stderr)) == is_printed, done.stderr
-    if told.endswith(ERROR):
+    if told.endswith(ERROR) and not has_left:
         assert f"\nHost: localhost\nCause: {ERROR}\nTraceback (most recent call last):\n" in summary
         assert 'raise ValueError("bad label 17")  # here\n' in summary
     if kind == "killed_and_caught":
@@ -289,7 +324,30 @@ def test_blame_of_a_rank_that_tells_nothing() -> None:
     blame = Blame()
     blame.failed(1)  # by a signal
     blame.hear(0, told("quotes 1", origin=1))
-    assert (blame.culprit(), blame.words_on(1)) == (1, ("rank 0 met quotes 1", "trace"))
+    assert (blame.culprit(), blame.words_on(1)) == (
+        1,
+        ("rank 0 met quotes 1", "The process at fault left no traceback."),
+    )
+    for piece in (b"lines before\nFatal Python error: Aborted\n", b"Current thread\n"):
+        blame.see(1, piece)
+    assert blame.words_on(1)[1] == "Fatal Python error: Aborted\nCurrent thread\n"
+    assert not blame.is_another_missed()
+
+
+def test_a_rank_that_is_missed_has_told_nothing() -> None:
+    blame = Blame()
+    blame.hear(0, told("quotes 1", origin=1))
+    assert blame.is_another_missed()
+    blame.hear(1, told("own"))
+    assert not blame.is_another_missed()
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [(None, 0), (0, 0), (False, 0), (True, 1), (300, 300), ("", 1), ("text", 1), (0.0, 1), ([], 1), ((0,), 1)],
+)
+def test_statuses_are_those_of_python(code: object, status: int) -> None:
+    assert exit_status(code) == status
 
 
 STRANGE = [b"\n", b"[" * 100000 + b"\n", b'"a"\n', b"{}\n", b'{"error": 3}\n', b"\xff\n", b"x" * 400000]
@@ -327,5 +385,6 @@ def test_the_words_travel_where_the_class_does_not(tmp_path: Path, monkeypatch: 
         del sys.modules["of_ranks_alone"]
     raised = Raised.unpickled(data)
     assert raised is not None
-    assert raised.error is None
+    assert isinstance(raised.error, RemoteError)
+    assert str(raised.error) == "of_ranks_alone.Theirs: no data"
     assert raised.text.endswith("Theirs: no data\n")

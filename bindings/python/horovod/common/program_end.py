@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import builtins
 import contextlib
+import gc
 import json
 import os
 import sys
@@ -22,6 +23,7 @@ from typing import Any
 
 from horovod import _roda
 from horovod.common.model import printable
+from horovod.common.util import exit_status
 
 # A pipe to our launcher, for lines of JSON (horovod.runner.blame): its number and inode. A rank's children inherit the
 # variable alone, and may have another file of that number.
@@ -29,6 +31,7 @@ _REPORT_VARIABLE = "_RODA_REPORT_FD"
 _CULPRIT_SECONDS = 3.0  # for the process of the rank at fault to end
 _SECONDS_TO_BE_SEEN = 3.0  # for a launcher to see that end first, late on a busy machine; it then ends this process
 _BEGINNING, _END = 200, 100  # of a longer text: a DataLoader's ends with the error that its worker met
+_MOST_OF_LINE = 500  # characters of a traceback, twice
 _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
 
 # Each waits for operations that a framework begins later than the program says; called before a rank leaves the job.
@@ -38,6 +41,8 @@ _owner = 0  # the process that has the hooks
 _leaver = 0  # the process whose engine is shut down at its exit
 _rank = -1  # of the latest engine
 _ended_by: BaseException | None = None  # what this program ends by, as far as a hook has seen it
+
+_thread_ended = ""  # how a thread did for which the others do not wait, as far as the program's end goes
 
 _OUTERMOST = ("<module>", "_run_module_as_main")  # of a program that runs: of a file, of python -m
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # of Python 3.11
@@ -68,6 +73,7 @@ def _set_hooks() -> None:
     _owner = os.getpid()
     _chain_excepthook()
     if isinstance(sys.exit, types.BuiltinFunctionType):
+        _watch_exits()
         sys.exit = _exit
         quitter = type(getattr(builtins, "exit", None))
         if quitter.__module__ == "_sitebuiltins":  # exit() and quit()
@@ -91,7 +97,7 @@ def _named(error: BaseException) -> str:
     name, module = type(error).__qualname__, type(error).__module__
     if module not in ("builtins", "__main__"):
         name = f"{module}.{name}"
-    text = _cut(" ".join(_text_of(error).split()))
+    text = _in_a_line(error)
     return printable(name + (f": {text}" if text else ""))
 
 
@@ -102,8 +108,12 @@ def _text_of(error: object) -> str:
         return "<exception str() failed>"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _BEGINNING + _END else f"{text[:_BEGINNING]} ... {text[-_END:]}"
+def _in_a_line(error: object) -> str:
+    return _cut(" ".join(_text_of(error).split()), _BEGINNING, _END)
+
+
+def _cut(text: str, beginning: int, end: int) -> str:
+    return text if len(text) <= beginning + end else f"{text[:beginning]} ... {text[-end:]}"
 
 
 def _place_of(error: BaseException) -> str:
@@ -186,7 +196,8 @@ def _blaming_another(what: str) -> dict[str, Any]:
 
 def _own_words(error: BaseException) -> dict[str, str]:
     lines = traceback.format_exception(type(error), error, error.__traceback__)
-    return {"error": describe(error), "traceback": "".join(lines)[-_MOST_TRACEBACK:]}
+    text = "".join(_cut(line, _MOST_OF_LINE, _MOST_OF_LINE) for line in "".join(lines).splitlines(keepends=True))
+    return {"error": describe(error), "traceback": _cut(text, _MOST_TRACEBACK // 2, _MOST_TRACEBACK // 2)}
 
 
 def _report(what: dict[str, Any]) -> bool:
@@ -233,10 +244,14 @@ def _chain_hook_of_threads() -> None:
 
     def hook(args: Any) -> None:
         # The others wait for a thread that takes part in collectives as they do for the main one.
-        is_orderly = isinstance(args.exc_value, SystemExit) and args.exc_value.code in (None, 0)
-        if args.exc_value is not None and not is_orderly and _roda.thread_has_submitted():
-            with contextlib.suppress(Exception):
-                end_by(args.exc_value, f"can't go on: its thread {args.thread.name} ended with ")
+        global _thread_ended
+        error = args.exc_value
+        is_orderly = isinstance(error, SystemExit) and exit_status(error.code) == 0
+        with contextlib.suppress(Exception):
+            if error is not None and not is_orderly and _roda.thread_has_submitted():
+                end_by(error, f"can't go on: its thread {args.thread.name} ended with ")
+            elif error is not None and not isinstance(error, SystemExit):
+                _thread_ended = f", after its thread {args.thread.name} had ended with {describe(error)}"
         before(args)
 
     threading.excepthook = hook
@@ -250,32 +265,44 @@ def _goes_on() -> bool:
     return frame.f_code.co_name in _OUTERMOST
 
 
-class _Exit(SystemExit):
-    """What ``sys.exit`` raises: when the interpreter ends for it, its end is seen with no Python code around it."""
+class _Code:
+    """Stands for ``SystemExit.code``: Python reads that when the program ends for it, with no Python code around."""
 
-    place = ""
+    def __init__(self, member: Any) -> None:
+        self._member = member
 
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):
-            if sys._getframe().f_back is None and threading.current_thread() is threading.main_thread():
-                _end_with_status(self)
+    def __get__(self, error: SystemExit | None, owner: type | None = None) -> Any:
+        if error is None:
+            return self._member
+        if sys._getframe().f_back is None and threading.current_thread() is threading.main_thread():
+            with contextlib.suppress(Exception):
+                _end_with_status(error)
+        return self._member.__get__(error, owner)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SystemExit, self.args
+    def __set__(self, error: SystemExit, code: object) -> None:
+        self._member.__set__(error, code)
 
 
-_Exit.__name__ = _Exit.__qualname__ = "SystemExit"
+def _watch_exits() -> None:
+    """See ``raise SystemExit(...)``, for which Python calls no hook; its own types take no assignment."""
+    with contextlib.suppress(Exception):  # another Python than CPython, or one without ctypes
+        import ctypes
+
+        members = gc.get_referents(SystemExit.__dict__)[0]
+        if not isinstance(members["code"], _Code):
+            members["code"] = _Code(members["code"])
+            ctypes.pythonapi.PyType_Modified(ctypes.py_object(SystemExit))
 
 
 def _exit(*status: Any) -> None:
     arguments = status[0] if status and isinstance(status[0], tuple) else status
     if threading.current_thread() is not threading.main_thread():  # it ends the thread, without words where it is that
         raise SystemExit(*arguments)
-    error = _Exit(*arguments)
+    error = SystemExit(*arguments)
     caller: Any = sys._getframe(1)
-    if caller.f_code.co_filename == __file__:  # of exit()
+    while _is_librarys(caller.f_code.co_filename) and caller.f_back is not None:  # exit() here, argparse
         caller = caller.f_back
-    error.place = _format_place(caller.f_code.co_filename, caller.f_lineno)
+    error._place = _format_place(caller.f_code.co_filename, caller.f_lineno)  # type: ignore[attr-defined]
     try:
         raise error
     finally:
@@ -285,10 +312,10 @@ def _exit(*status: Any) -> None:
 def _end_with_status(error: SystemExit) -> None:
     if os.getpid() != _owner:
         return
-    place = getattr(error, "place", "")
-    text = "" if error.code is None or isinstance(error.code, int) else _text_of(error.code)
-    status = 1 if text else int(error.code or 0)
-    how = f"ended with status {status}" + (f": {_cut(text)}" if text else "") + (f" ({place})" if place else "")
+    place = getattr(error, "_place", "") or _place_of(error)
+    status = exit_status(error.code)
+    text = "" if error.code is None or isinstance(error.code, int) else _in_a_line(error.code)
+    how = f"ended with status {status}" + (f": {text}" if text else "") + (f" ({place})" if place else "")
     how = printable(how)
     if status == 0:
         _shut_down(how)
@@ -302,7 +329,7 @@ def _end_with_status(error: SystemExit) -> None:
 def _shut_down(how: str) -> None:
     if os.getpid() == _owner and _roda.is_initialized():
         finish()
-        _roda.shutdown(how)
+        _roda.shutdown(how + _thread_ended)
 
 
 def finish() -> None:

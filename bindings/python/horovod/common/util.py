@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import inspect
+import operator
 import os
 import sys
 import sysconfig
@@ -219,6 +220,30 @@ def check_num_rank_power_of_2(num_rank: int) -> None:
     """Raise NotImplementedError unless `num_rank` is a power of two (Adasum needs it)."""
     if not num_rank_is_power_2(num_rank):
         raise NotImplementedError("Running Adasum with non-power-of-2 ranks is not supported yet.")
+
+
+def whole_number(name: str, value: Any, least: int | None = None) -> int:
+    """Return an argument's value as an int: any type of whole numbers will do, but no bool.
+
+    Raises
+    ------
+    ValueError
+        When it is none, or below the least one; the text names the argument.
+    """
+    try:
+        number = operator.index(None if isinstance(value, bool) else value)
+    except TypeError:
+        raise ValueError(f"{name}={value!r} must be a whole number") from None
+    if least is not None and number < least:
+        raise ValueError(f"{name}={number} must be > {least - 1}")
+    return number
+
+
+def exit_status(code: object) -> int:
+    """Return the status that Python ends with for ``SystemExit(code)``: 1 for what is no number, which it prints."""
+    if code is None:
+        return 0
+    return int(code) if isinstance(code, int) else 1
 
 
 def ranks_in_brief(ranks: Collection[Any]) -> str:

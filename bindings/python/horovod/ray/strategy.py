@@ -14,6 +14,7 @@ from ray.util.placement_group import (
 )
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from horovod.common.util import whole_number
 from horovod.ray.calls import Crew
 from horovod.ray.worker import BaseHorovodWorker
 
@@ -71,6 +72,12 @@ class Demand:
     workers_per_host: int
     cpus: float
     gpus: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no whole number."""
+        for name in ("num_workers", "num_hosts", "workers_per_host"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name))
 
     @property
     def total(self) -> int:

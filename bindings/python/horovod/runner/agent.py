@@ -35,7 +35,7 @@ import sys
 import termios
 import time
 
-from horovod.runner.agent_host import count_cores, load_prctl, memory_file, reason, signal_all
+from horovod.runner.agent_host import count_cores, limit_met, load_prctl, memory_file, reason, signal_all
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -270,7 +270,7 @@ class Agent:
         """Collect every child that ended; orphans of ranks are among them. Tells whether any is left."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return False
             if pid == 0:
@@ -285,7 +285,11 @@ class Agent:
                 self.forward_all(rank)  # a rank's last words come before its exit
                 if self.results.get(rank):
                     self.send(b"r", rank, bytes(self.results[rank]))
-                self.report_exit(rank, -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+                code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+                limit = limit_met(-code, usage.ru_utime + usage.ru_stime)
+                if limit is not None:
+                    self.send(b"c", rank, json.dumps({"error": limit}).encode() + b"\n")
+                self.report_exit(rank, code)
 
     def forward_all(self, rank=None):
         """Forward all that is in the pipes of one rank, or of all ranks; what comes meanwhile is left to the loop."""

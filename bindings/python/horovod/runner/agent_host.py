@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 import resource
+import signal
 import tempfile
 
 
@@ -23,6 +24,20 @@ def reason(error):
     if error.errno == errno.ENFILE:  # its value stands in a file, which can't be opened now
         return f"{error.strerror}: the machine's limit is met; `sysctl fs.file-max` shows and raises it"
     return error.strerror or str(error)
+
+
+def limit_met(number, seconds):
+    """Return the words for a signal by which Linux ended a process at a limit; None for another signal.
+
+    The process had taken so many seconds of a core.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]  # the process had the same, unless it set its own
+    is_beyond = hard != resource.RLIM_INFINITY and seconds > hard - 0.5  # Linux looks at another clock
+    if number == signal.SIGXCPU or (number == signal.SIGKILL and is_beyond):
+        return f"ended by the limit on CPU time, after {seconds:.0f} s of that (RLIMIT_CPU); raise it with `ulimit -t`"
+    if number == signal.SIGXFSZ:
+        return "ended by the limit on the size of a file (RLIMIT_FSIZE); raise it with `ulimit -f`"
+    return None
 
 
 def descendants(root):

@@ -8,14 +8,22 @@ are known by their status.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle  # noqa: S403
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 import cloudpickle
 
 _MOST_BYTES = 1 << 18  # of one rank's reports
+_FATAL = b"Fatal Python error: "  # of Python's fault handler, for signals that a process's own fault brings
+_MOST_FATAL = 24_000  # bytes of what that writes
+
+
+class RemoteError(Exception):
+    """Stands for an exception that can't be had here, with its type and text: it can't be pickled, or imported."""
 
 
 class Raised:
@@ -23,11 +31,18 @@ class Raised:
 
     Attributes
     ----------
+    is_own : bool
+        It does not quote another rank's.
+    summary : str
+        Its type and text.
     text : str
         Its traceback.
     """
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, is_own: bool = True) -> None:
+        self.is_own = is_own
+        lines = traceback.format_exception_only(type(error), error)  # with places, and notes
+        self.summary = next(line for line in lines if not line.startswith(" ")).rstrip()
         self.text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         self._data: bytes | None = None
         try:
@@ -38,16 +53,32 @@ class Raised:
             pass
 
     @property
-    def error(self) -> BaseException | None:
-        """The exception; None where it can't be pickled, or its class is not to be had here."""
+    def error(self) -> BaseException:
+        """The exception, or what stands for it."""
         try:
-            return None if self._data is None else pickle.loads(self._data)  # noqa: S301
-        except Exception:
-            return None
+            error = None if self._data is None else pickle.loads(self._data)  # noqa: S301
+        except Exception:  # its class is not to be had here
+            error = None
+        return error if isinstance(error, BaseException) else RemoteError(self.summary)
+
+    def noted(self, rank: int) -> BaseException:
+        """Return the exception, with its traceback there as a note."""
+        error = self.error
+        if hasattr(error, "add_note"):  # of Python 3.11
+            with contextlib.suppress(Exception):  # the class is the user's
+                error.add_note(f"Where the function of rank {rank} raised it:\n{self.text}")
+        return error
 
     def pickled(self) -> bytes:
         """Return what :meth:`unpickled` reads."""
         return pickle.dumps(self)
+
+    @staticmethod
+    def first(results: Mapping[int, bytes]) -> BaseException | None:
+        """Return the exception of the first rank that raised one of its own, with its traceback as a note."""
+        raised = ((rank, Raised.unpickled(data)) for rank, data in sorted(results.items()))
+        found = next(((rank, each) for rank, each in raised if each is not None and each.is_own), None)
+        return None if found is None else found[1].noted(found[0])
 
     @staticmethod
     def unpickled(data: bytes | None) -> Raised | None:
@@ -66,6 +97,7 @@ class Blame:
         self._lines: dict[int, bytes] = {}  # what came of reports
         self._errors: dict[int, tuple[str, str]] = {}  # by rank: the error, and the traceback
         self._origins: dict[int, int] = {}  # by rank: whose error that quotes
+        self._fatal: dict[int, bytes] = {}  # by rank: what Python's fault handler wrote
         self._first: int | None = None  # the first rank with an error of its own
 
     def hear(self, rank: int, data: bytes) -> None:
@@ -76,6 +108,13 @@ class Blame:
         self._lines[rank] = text = text + data
         if b"\n" in text:
             self._read(rank, text.partition(b"\n")[0])
+
+    def see(self, rank: int, data: bytes) -> None:
+        """Take what a rank writes to its standard error: Python's fault handler writes there."""
+        if rank in self._fatal:
+            self._fatal[rank] = (self._fatal[rank] + data)[:_MOST_FATAL]
+        elif _FATAL in data:
+            self._fatal[rank] = data[data.index(_FATAL) :][:_MOST_FATAL]
 
     def _read(self, rank: int, line: bytes) -> None:
         try:
@@ -104,6 +143,10 @@ class Blame:
         """Return the rank at fault; one that others name where none has failed by itself."""
         return self._first if self._first is not None else next(iter(self._origins.values()), None)
 
+    def is_another_missed(self) -> bool:
+        """Tell whether ranks name one at fault that has told nothing: it is gone, or runs another program now."""
+        return self._first is None and bool(self._origins) and not self.has_told(next(iter(self._origins.values())))
+
     def has_told(self, rank: int) -> bool:
         """Tell whether a rank has reported an error."""
         return rank in self._errors
@@ -117,12 +160,15 @@ class Blame:
         return len(self._origins) - self.is_victim(rank)
 
     def words_on(self, culprit: int) -> tuple[str, str]:
-        """Return the error of the rank at fault, and the traceback; where it told none, what the first other rank met.
+        """Return the error of the rank at fault, and its traceback.
 
-        Empty where none told anything.
+        Where the rank told no error, what the first other rank met stands for that, and what Python's fault handler
+        wrote for the traceback. Empty where none told anything.
         """
         if culprit in self._errors:
             return self._errors[culprit]
-        for rank, (error, trace) in self._errors.items():
-            return f"rank {rank} {'' if error.startswith('ended with') else 'met '}{error}", trace
-        return "", ""
+        fatal = self._fatal.get(culprit, b"").decode(errors="replace")
+        for rank, (error, _) in self._errors.items():
+            how = "" if error.startswith("ended with") else "met "
+            return f"rank {rank} {how}{error}", fatal or "The process at fault left no traceback."
+        return "", fatal

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
+from horovod.runner.blame import Raised
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.signals import EndingSignals, JobInterruptedError
 
@@ -106,6 +107,8 @@ def launch_external(
 
     Raises
     ------
+    ExternalLauncherError
+        When the launcher failed; what the function raised is its cause, where a rank left that.
     RuntimeError
         When a result is missing.
     """
@@ -115,8 +118,11 @@ def launch_external(
         return {}
     with tempfile.TemporaryDirectory(prefix="horovod-run-") as folder:
         Path(folder, "call").write_bytes(function)
-        run({**environment, "_RODA_TASK_FOLDER": folder})
         results = {rank: Path(folder, f"result.{rank}") for rank in range(settings.num_proc)}
+        try:
+            run({**environment, "_RODA_TASK_FOLDER": folder})
+        except ExternalLauncherError as error:
+            raise error from Raised.first({rank: path.read_bytes() for rank, path in results.items() if path.exists()})
         missing = [rank for rank, path in results.items() if not path.exists()]
         if missing:
             raise RuntimeError(

@@ -39,7 +39,8 @@ class Cause:
 class JobFailedError(RuntimeError):
     """A rank ended with a non-zero status.
 
-    With :func:`horovod.run` the exception of the rank's function is its ``__cause__``, where that could be pickled.
+    With :func:`horovod.run` the exception of the rank's function is its ``__cause__``, or a
+    :class:`horovod.runner.blame.RemoteError` that stands for one that can't be pickled.
 
     Attributes
     ----------

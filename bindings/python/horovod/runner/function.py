@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import io
+import types
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import cloudpickle
 
 
+def _code_of_file(make: Callable[..., types.CodeType], args: Sequence[Any], file: str) -> types.CodeType:
+    return make(*args).replace(co_filename=file)
+
+
+def _reduced_code(code: types.CodeType) -> tuple[Any, ...]:
+    make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)[:2]
+    return _code_of_file, (make, args, code.co_filename)
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Keeps the name of a function's file, which tracebacks have; cloudpickle takes it away since version 3.1."""
+
+    dispatch_table = ChainMap({types.CodeType: _reduced_code}, cloudpickle.Pickler.dispatch_table)  # type: ignore[assignment]
+
+
 def pickled_call(
     caller: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
 ) -> bytes:
     """Return a call for ``horovod.runner.run_task``; TypeError where it can't be pickled, with the caller's name."""
+    data = io.BytesIO()
     try:
-        return cloudpickle.dumps((function, tuple(args), dict(kwargs or {})))
+        _Pickler(data).dump((function, tuple(args), dict(kwargs or {})))
     except Exception as error:  # whatever an object's own way of being pickled raises
         raise TypeError(
             f"{caller} can't pickle the function, what it refers to, or its arguments: {error}. Make open files, "
             "locks, connections and the like in the function, on each rank."
         ) from error
+    return data.getvalue()
 
 
 def unpickled_results(results: Mapping[int, bytes], ranks: Sequence[int]) -> list[Any]:

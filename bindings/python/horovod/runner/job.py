@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import selectors
 import signal
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from horovod.runner.blame import Blame, Raised
@@ -20,10 +18,10 @@ from horovod.runner.common.util.settings import Settings
 from horovod.runner.connection import Connection as Connection, HostJob as HostJob, read_some, start_agent
 from horovod.runner.debugging import StandardInput
 from horovod.runner.failure import Cause, JobFailedError as JobFailedError, exit_code, signal_name
-from horovod.runner.fold import Fold
 from horovod.runner.frames import FrameError
 from horovod.runner.host_check import not_reached, shell_ended
-from horovod.runner.output import LineForwarder, LineStream, make_output_folder, open_rank_file, painted, timestamp
+from horovod.runner.job_output import JobOutput
+from horovod.runner.output import make_output_folder
 from horovod.runner.printer import Printer
 from horovod.runner.signals import EndingSignals, JobInterruptedError as JobInterruptedError, Waker
 
@@ -86,11 +84,8 @@ class Job:
         self._patience_ends: float | None = None  # when a signal came: for readers of output, and for agents
         self._agents_end: float | None = None
         self._printer = Printer(self._waker.wake)
-        self._lines: dict[str, LineStream] = {}
-        self._forwarders: dict[tuple[int, bytes], LineForwarder] = {}
+        self._output: JobOutput
         self._input: StandardInput | None = None
-        self._folds: dict[str, Fold] = {}  # by stream, where equal lines are told once
-        self._is_copy_lost = False  # a file of what ranks print can't be written, and that has been told
         self._failures: list[tuple[int, int]] = []  # rank and status, as they were reported
         self._blame = Blame()
         self._is_told = False  # which rank is at fault
@@ -98,6 +93,7 @@ class Job:
         self._unreached: str | None = None  # why a host's ranks did not start
         self._stopping = False
         self._stop_at: float | None = None  # when the other ranks of a failed job are told to end
+        self._asked_at: float | None = None  # when ranks were told to end
 
     def run(self) -> None:
         """Run to the end.
@@ -130,10 +126,8 @@ class Job:
     # --- signals ---
 
     def _begin(self) -> None:
-        for stream in ("stdout", "stderr"):  # before signals are caught: what the program printed is written here
-            self._lines[stream] = LineStream(self._printer.writer(self._own_stream(stream)))
-            if self._settings.fold:
-                self._folds[stream] = Fold(partial(self._write_folded, stream), self._settings.num_proc or 0)
+        # Before signals are caught: what the program printed is written here.
+        self._output = JobOutput(self._settings, self._printer, self._own_stream, self._name_of, self._copy_for)
         self._signals.catch()
         for waker in (self._waker, self._signals.waker):
             self._selector.register(waker, selectors.EVENT_READ)
@@ -152,12 +146,14 @@ class Job:
         for _ in self._signals.arrived[self._obeyed :]:
             now, is_first = time.monotonic(), self._obeyed == 0
             self._stop(b"T" if is_first else b"K")
+            self._output.hurry()
             self._patience_ends = now + _PRINT_SECONDS if is_first else now
             self._agents_end = now + _HANG_UP_SECONDS + (self._settings.termination_grace if is_first else 0)
             self._obeyed += 1
 
     def _stop(self, command: bytes) -> None:
         self._stopping = True
+        self._asked_at = self._asked_at or time.monotonic()
         for connection in self._connections:
             connection.send(command)
 
@@ -211,7 +207,7 @@ class Job:
                 self._send_spec(connection)
         with_input = [each for each in self._connections if any(slot.get("stdin") for slot in each.host.slots)]
         if with_input and not self._signals.arrived:
-            self._input = StandardInput(self._selector, with_input, self._lines.values())
+            self._input = StandardInput(self._selector, with_input, self._output.streams)
 
     def _send_spec(self, connection: Connection) -> None:
         host = connection.host
@@ -232,10 +228,7 @@ class Job:
             except subprocess.TimeoutExpired:
                 connection.process.kill()
                 connection.process.wait()
-        for forwarder in self._forwarders.values():
-            forwarder.end_line()
-            forwarder.close()
-        self._flush()
+        self._output.close()
         self._drain()
         self._printer.close()
         self._signals.restore()
@@ -265,8 +258,7 @@ class Job:
         is_full = self._printer.is_full
         moments = [self._agents_end, self._patience_ends if is_full else None]
         limits = [when - time.monotonic() for when in moments if when is not None]
-        waits = [limit, *(fold.seconds_left() for fold in self._folds.values())]
-        limits += [wait for wait in waits if wait is not None]
+        limits += [*([] if limit is None else [limit]), *self._output.seconds_left()]
         for key, _ in (self._wakers if is_full else self._selector).select(max(0.0, min(limits)) if limits else None):
             if not isinstance(key.data, Connection):
                 key.fileobj.calm()  # type: ignore[union-attr]
@@ -284,11 +276,10 @@ class Job:
                 if said := key.data.take_errors():
                     self._say(said.rstrip())
                 self._agent_ended(key.data)
-        for fold in self._folds.values():
-            fold.settle()
+        self._output.settle()
         self._obey()
         for stream, error in self._printer.errors():
-            self._copy_lost(getattr(stream, "name", "what ranks print"), error)
+            self._output.copy_lost(getattr(stream, "name", "what ranks print"), error)
         if self._printer.is_full and self._is_late(self._patience_ends):
             self._printer.give_up()
 
@@ -309,20 +300,22 @@ class Job:
 
     def _handle(self, kind: bytes, rank: int, payload: bytes) -> None:
         if kind in (b"o", b"e"):
-            self._forwarder(rank, kind).feed(payload)
+            self._output.feed(rank, kind, payload)
+            if kind == b"e":
+                self._blame.see(rank, payload)
         elif kind == b"i" and self._input is not None:
             self._input.taken()
         elif kind == b"c":
             self._blame.hear(rank, payload)
+            if self._blame.is_another_missed():
+                self._last_words_begin()
         elif kind == b"r":
             self.results[rank] = payload
         elif kind == b"x":
             (code,) = _EXIT.unpack(payload)
-            for stream in (b"o", b"e"):
-                if (rank, stream) in self._forwarders:
-                    self._forwarders[rank, stream].end_line()
+            self._output.end_lines(rank)
             if code != 0:
-                self._flush()
+                self._output.flush()
                 self._drain()  # the launcher's words come after the rank's
             self._rank_ended(rank, code)
         elif kind == b"u":
@@ -331,65 +324,15 @@ class Job:
             self._unreached = reach.failure() if reach is not None else None
             self._stop(b"T")
 
-    def _forwarder(self, rank: int, kind: bytes) -> LineForwarder:
-        forwarder = self._forwarders.get((rank, kind))
-        if forwarder is None:
-            stream = "stdout" if kind == b"o" else "stderr"
-            lines, has_input = self._lines[stream], self._settings.stdin in ("all", str(rank))
-            fold = None if has_input else self._folds.get(stream)
-
-            def write(text: str) -> None:
-                if fold is None:
-                    lines.write(text, forwarder)
-                else:
-                    fold.take(self._name_of(rank), text)
-
-            forwarder = LineForwarder(
-                write,
-                self._name_of(rank) if fold is None else None,
-                stream,
-                timestamp if self._settings.prefix_output_with_timestamp else None,
-                self._copy_for(rank, stream),
-                self._copy_lost,
-                painted(self._own_stream(stream)),
-                not has_input,
-            )
-            self._forwarders[(rank, kind)] = forwarder
-        return forwarder
-
-    def _write_folded(self, stream: str, ranks: str, text: str) -> None:
-        stamp = timestamp() if self._settings.prefix_output_with_timestamp else ""
-        self._lines[stream].write(stamp + painted(self._own_stream(stream))(ranks, stream) + text)
-
-    def _flush(self) -> None:
-        for fold in self._folds.values():
-            fold.flush()
-
     def _own_stream(self, stream: str) -> Any:
         return getattr(sys, stream)
 
     def _copy_for(self, rank: int, stream: str) -> Any:
-        folder = self._settings.output_filename
-        try:
-            return open_rank_file(folder, rank, self._settings.num_proc, stream) if folder else None
-        except OSError as error:
-            self._copy_lost(error.filename, error)
-            return None
-
-    def _copy_lost(self, path: str, error: OSError) -> None:
-        """Tell of the first file of what ranks print that can't be written; others mostly have the same reason."""
-        if self._is_copy_lost:
-            return
-        self._is_copy_lost = True
-        self._say(
-            f"Cannot write {path}: {error.strerror}. The job goes on; what ranks print is no longer kept in this "
-            "file, nor in others that can't be written."
-        )
+        return self._output.open_copy(rank, stream)
 
     def _say(self, text: str) -> None:
         """Tell the user, below what ranks print."""
-        self._flush()
-        self._lines["stderr"].write(f"{text}\n")
+        self._output.say(text)
 
     def _name_of(self, rank: int) -> int | str:
         return rank
@@ -399,33 +342,51 @@ class Job:
         self._ended.add(rank)
         if status == 0 or self._interrupted is not None:
             return
-        if status == -signal.SIGTERM and self._is_told and self._blame.has_told(rank):
-            status = 1  # the rank was about to end by itself
+        if self._is_ended_by_us(status):
+            self._failures.append((rank, 1))
+            return
         self._failures.append((rank, status))
         self._blame.failed(rank)
-        if not self._stopping:
-            self._stopping = True
-            self._stop_at = time.monotonic() + _LAST_WORDS_SECONDS
+        self._last_words_begin()
         if self._blame.culprit() in self._ended and self._stop_at is not None:
             self._tell_failure()
 
+    def _is_ended_by_us(self, status: int) -> bool:
+        """Tell whether a status is that of a rank that obeyed this launcher: no cause of anything."""
+        if self._asked_at is None:
+            return False
+        waited = time.monotonic() - self._asked_at
+        return status == -signal.SIGTERM or (status == -signal.SIGKILL and waited >= self._settings.termination_grace)
+
+    def _last_words_begin(self) -> None:
+        """Give ranks a moment to say why they end, before they are told to."""
+        if not self._stopping:
+            self._stopping = True
+            self._stop_at = time.monotonic() + _LAST_WORDS_SECONDS
+
     def _tell_failure(self) -> None:
         """Say at once which rank is at fault; ranks that only quote its error may end before it."""
-        if self._is_told or not self._failures:
+        culprit = self._blame.culprit()
+        if self._is_told or (culprit is None and not self._failures):
             return
         self._is_told = True
-        rank, status = self._first_failure()
-        how = f" Rank {rank} was ended by {signal_name(-status)}." if status < 0 else ""
-        self._say(f"Process {rank} exit with status code {exit_code(status)}.{how}")
+        if culprit is not None and culprit not in self._ended:
+            rank, how = culprit, "has left the job, and has not ended."
+        else:
+            rank, status = self._first_failure()
+            how = f"exit with status code {exit_code(status)}."
+            how += f" Rank {rank} was ended by {signal_name(-status)}." if status < 0 else ""
+        self._say(f"Process {rank} {how}")
         self._say(f"Terminating remaining workers after failure of Process {rank}.")
 
     def _first_failure(self) -> tuple[int, int]:
         """Return the rank at fault and its status; where that has not failed itself, the first of those that have.
 
-        The status is 0 of a rank that reported an error all the same: Python makes that of ``sys.exit(256)``.
+        The status is 0 of a rank that ended so while others waited for it, or that reported an error all the same:
+        Python makes that of ``sys.exit(256)``.
         """
         culprit = self._blame.culprit()
-        unseen = (culprit, 0) if culprit in self._ended and self._blame.has_told(culprit) else self._failures[0]
+        unseen = (culprit, 0) if culprit in self._ended else self._failures[0]
         return next((failure for failure in self._failures if failure[0] == culprit), unseen)
 
     def _failure(self, rank: int, status: int, host: str) -> JobFailedError:
@@ -433,15 +394,12 @@ class Job:
         raised = Raised.unpickled(self.results.get(rank))
         error, traceback = self._blame.words_on(rank)
         if raised is not None and not self._blame.has_told(rank):  # its function never called hvd.init()
-            error, traceback = raised.text.rstrip().rpartition("\n")[2], raised.text
+            error, traceback = raised.summary, raised.text
         failure = JobFailedError(
             self._name_of(rank), status, Cause(host, error, traceback, self._blame.count_others(rank))
         )
-        cause = None if raised is None else raised.error
-        if raised is not None and hasattr(cause, "add_note"):
-            with contextlib.suppress(Exception):  # the class is the user's
-                cause.add_note(f"Where the function of rank {rank} raised it:\n{raised.text}")  # type: ignore[union-attr]
-        failure.__cause__ = cause
+        if raised is not None:
+            failure.__cause__ = raised.noted(rank)
         return failure
 
     def _agent_ended(self, connection: Connection) -> None:

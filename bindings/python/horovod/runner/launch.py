@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import glob
 import logging
-import operator
 import os
 import shlex
 import shutil
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from horovod.command_line import is_unread, tool
-from horovod.common.util import gloo_built, mpi_built
+from horovod.common.util import gloo_built, mpi_built, whole_number
 from horovod.runner import _results
 from horovod.runner.agent_host import count_cores, reason
 from horovod.runner.common.util import config_parser
@@ -45,6 +45,8 @@ from horovod.runner.util.cache import Cache
 # Options that nothing reads: in a job that is not elastic, beside another launcher.
 _ELASTIC = ("max_num_proc", "slots_per_host", "elastic_timeout", "reset_limit", "blacklist_cooldown_range")
 _EXTERNAL = ("mpi_args", "binding_args")
+_COUNTS = ("num_proc", "min_num_proc", "max_num_proc", "slots_per_host", "ssh_port")
+_FILES = ("hostfile", "config_file", "host_discovery_script", "output_filename")
 _DEBUGGING = ("stdin", "debug")
 _OWN = ("termination_grace_seconds", "fold", *_DEBUGGING)  # of our own launcher
 _SAY_SECONDS = 1.0  # after a signal, for whoever reads the launcher's last words
@@ -96,7 +98,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
         try:
             config, unknown = config_parser.read_config(args.config_file)
         except OSError as error:
-            raise ValueError(f"--config-file {args.config_file}: {error.strerror}") from error
+            raise ValueError(f"--config-file {args.config_file}: {reason(error)}") from error
         for line in unknown:  # Horovod ignores them, so they end no job
             print(f"horovodrun: {line}", file=sys.stderr)
         config_parser.set_args_from_config(args, config, given)
@@ -108,18 +110,16 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def check_counts(args: argparse.Namespace) -> None:
-    """See that numbers of processes and slots are some; ValueError names one that is not."""
-    for name in ("num_proc", "min_num_proc", "max_num_proc", "slots_per_host"):
-        value = getattr(args, name)
-        if value is None:
-            continue
-        try:
-            value = operator.index(value)
-        except TypeError:
-            raise ValueError(f"{name}={value!r} must be a whole number") from None
-        if value < 1:
-            raise ValueError(f"{name}={value} must be > 0")
-        setattr(args, name, value)
+    """See that numbers are some, and texts; ValueError names what is not. Other code fills arguments in, too."""
+    for name, least in (*dict.fromkeys(_COUNTS, 1).items(), ("reset_limit", None)):
+        if getattr(args, name) is not None:
+            setattr(args, name, whole_number(name, getattr(args, name), least))
+    for name in ("hosts", *_FILES):
+        if not isinstance(getattr(args, name), (str, os.PathLike, type(None))):
+            raise ValueError(f"{name}={getattr(args, name)!r} must be a text")
+    for name in _FILES:
+        if getattr(args, name) == "":  # of a variable that is not set, as a rule
+            raise ValueError(f"{name}='' must be the name of a file")
 
 
 # --- from arguments to a job ---
@@ -175,12 +175,13 @@ def _interfaces(values: Sequence[str] | str | None) -> list[str]:
 
 
 def _number(value: float | None, variable: str, default: float) -> float:
-    if value is not None:
-        return float(value)
-    try:
-        return float(os.environ.get(variable) or default)
-    except ValueError:
-        raise ValueError(f"{variable}={os.environ[variable]!r} must be a number of seconds") from None
+    name, given = variable.removeprefix("HOROVOD_").lower(), value
+    if given is None:
+        name, given = variable, os.environ.get(variable) or default  # type: ignore[assignment]
+    with contextlib.suppress(TypeError, ValueError):
+        if not isinstance(given, bool) and float(given) >= 0:  # type: ignore[arg-type]
+            return float(given)  # type: ignore[arg-type]
+    raise ValueError(f"{name}={given!r} must be a number of seconds")
 
 
 def _processes_here() -> int:
@@ -204,7 +205,7 @@ def make_settings(args: argparse.Namespace) -> Settings:
     try:
         named = parse_host_files(args.hostfile) if args.hostfile else args.hosts
     except OSError as error:
-        raise ValueError(f"--hostfile {args.hostfile}: {error.strerror}") from error
+        raise ValueError(f"--hostfile {args.hostfile}: {reason(error)}") from error
     if not named and not args.host_discovery_script and lsf.LSFUtils.using_lsf():
         found = lsf.LSFUtils.get_compute_hosts_and_slots()
         if len(found) == 1:  # one slot may have several GPUs

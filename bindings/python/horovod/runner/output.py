@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import IO, Any
 
 from horovod.command_line import paints
+from horovod.runner.fold import Speaker
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])")
 _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # red is that of errors
@@ -204,9 +205,9 @@ class LineStream:
 
     def __init__(self, write: Callable[[str], Any]) -> None:
         self._write = write
-        self._open: LineForwarder | None = None  # whose line stands there without a line feed
+        self._open: LineForwarder | Speaker | None = None  # whose line stands there without a line feed
 
-    def write(self, text: str, source: LineForwarder | None = None) -> None:
+    def write(self, text: str, source: LineForwarder | Speaker | None = None) -> None:
         """Write lines, or a piece of one; without a source it is the launcher that speaks."""
         if self._open is not None and self._open is not source:
             text = f"\n{text}" if self._open.cut() else text

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import cloudpickle
 
+from horovod.common.util import exit_status
 from horovod.runner.blame import Raised
 from horovod.runner.common.util.env import get_env_rank_and_size
 
@@ -49,9 +50,10 @@ def main() -> int:
     except BaseException as error:
         with contextlib.suppress(Exception):  # stderr is closed, or the error's class can't tell its text
             print(f"User function raise error: {error}", file=sys.stderr, flush=True)
-        if not isinstance(error, SystemExit) or error.code not in (None, 0):  # else the status tells of no failure
+        if not isinstance(error, SystemExit) or exit_status(error.code) != 0:  # else the status tells of no failure
+            ends = sys.modules.get("horovod.common.program_end")  # of a function that had to do with other ranks
             with result_file:
-                result_file.write(Raised(error).pickled())
+                result_file.write(Raised(error, ends is None or ends.victim_of(error) is None).pickled())
         raise
     with result_file:
         result_file.write(result)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pyspark import SparkContext
 
+from horovod.common.util import whole_number
 from horovod.runner.common.util import secret
 from horovod.runner.common.util.env import exportable
 from horovod.runner.common.util.timeout import Timeout
@@ -69,9 +70,7 @@ def count_ranks(context: SparkContext, num_proc: int | None, verbose: int) -> in
         num_proc = context.defaultParallelism
         if verbose >= 1:
             say(f"{num_proc} ranks, by spark.default.parallelism")
-    if num_proc < 1:
-        raise ValueError(f"num_proc={num_proc}: at least one rank is needed.")
-    return num_proc
+    return whole_number("num_proc", num_proc, 1)
 
 
 def start_seconds(asked: float | None) -> float:

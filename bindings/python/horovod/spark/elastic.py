@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from horovod.common.util import whole_number
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.function import pickled_call, unpickled_results
 from horovod.runner.signals import delivered
@@ -96,7 +97,7 @@ def run_elastic(
     num_proc = application.count_ranks(context, num_proc, verbose)
     least = min_num_proc if min_np is None else min_np
     most = max_num_proc if max_np is None else max_np
-    count = num_proc if most is None else most
+    count = num_proc if most is None else whole_number("max_num_proc", most)
     settings = ElasticSettings(
         num_proc=num_proc,
         hosts="",
@@ -104,7 +105,7 @@ def run_elastic(
         nics=application.interfaces(nics),
         prefix_output_with_timestamp=prefix_output_with_timestamp,
         start_timeout=application.start_seconds(start_timeout),
-        min_num_proc=num_proc if least is None else least,
+        min_num_proc=num_proc if least is None else whole_number("min_num_proc", least),
         max_num_proc=count,
         elastic_timeout=float(elastic_timeout or os.environ.get("HOROVOD_ELASTIC_TIMEOUT") or _ELASTIC_SECONDS),
         reset_limit=reset_limit,

@@ -224,6 +224,9 @@ class ElasticJob(Job):
             self._control.hear(rank, line)
         return None
 
+    def _last_words_begin(self) -> None:
+        """Let workers go on: it is for the membership to say which."""
+
     def _rank_ended(self, rank: int, status: int) -> None:
         worker = self._membership.workers.get(rank)
         # A worker that this launcher ended has not failed.
@@ -275,8 +278,7 @@ class ElasticJob(Job):
     def place_of(self, place: Start | Publish | Welcome) -> dict[str, str]:
         """Return the variables that tell a worker its numbers; its output goes under its new rank from now on."""
         if isinstance(place, Publish):
-            for kind in (b"o", b"e"):
-                self._forwarder(place.worker.number, kind).rename(place.slot.rank)
+            self._output.rename(place.worker.number, place.slot.rank)
         return self._place_of(place)
 
     def tell(self, worker: Worker, text: str) -> None:

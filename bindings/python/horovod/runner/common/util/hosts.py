@@ -7,6 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+
+from horovod.common.model import read_text, shown
 
 _IPV6 = r"[0-9A-Fa-f.]*(?::[0-9A-Fa-f.]*){2,}(?:%[\w.-]+)?"
 NAME = rf"\[{_IPV6}\]|[\w.-]+"
@@ -14,6 +17,9 @@ _HOST = re.compile(rf"^(?:{NAME}):[0-9]+$")
 _BARE_IPV6 = re.compile(rf"^{_IPV6}$")
 _SLOTS = re.compile(r"(?<![\w-])slots\s*=\s*(\S*)")
 _BAD_HOST = "Invalid host input, please make sure it has format as : worker-0:2,worker-1:2."
+_MOST_BYTES = 1 << 24  # of a file
+_MOST_DIGITS = 9
+_LONGEST_NAME = 255
 _SHOWN = 8  # hosts, in an error
 
 
@@ -100,26 +106,40 @@ def parse_host_files(filename: str) -> str:
 
     Lines are ``<host> slots=<n>``, or as MPIs and batch systems write them: ``<host>:<n>``, ``<host> <n> ...`` (SGE),
     ``<host>`` once for each slot (PBS, LSF).
+
+    Raises
+    ------
+    OSError
+        When the file can't be read.
+    ValueError
+        When it is no text, names no host, or a line is none of these; the text names the file.
     """
     hosts: dict[str, int] = {}
-    with open(filename, encoding="utf-8") as file:
-        for line in file:
-            text = line.partition("#")[0].strip()
-            if not text:
-                continue
-            word = text.split()[0]
-            is_bare = _BARE_IPV6.match(word) or word.endswith("]") or ":" not in word
-            name, _, slots = (word, "", "") if is_bare else word.rpartition(":")
-            told = _SLOTS.search(text)
-            second = text.split()[1:2]
-            if told is not None:
-                slots = told[1]
-            elif not slots:
-                slots = second[0] if second and second[0].isdigit() else "1"
-            if not slots.isdigit():
-                raise ValueError(f"{filename}: {line.strip()!r}: {slots!r} is no number of slots")
-            name = plain_name(name)
-            hosts[name] = hosts.get(name, 0) + int(slots)
+    try:
+        lines = read_text(Path(filename), _MOST_BYTES).splitlines()
+    except ValueError as error:
+        raise ValueError(f"{filename} {error}") from None
+    for line in lines:
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        word = text.split()[0]
+        is_bare = _BARE_IPV6.match(word) or word.endswith("]") or ":" not in word
+        name, _, slots = (word, "", "") if is_bare else word.rpartition(":")
+        told = _SLOTS.search(text)
+        second = text.split()[1:2]
+        if told is not None:
+            slots = told[1]
+        elif not slots:
+            slots = second[0] if second and second[0].isdigit() else "1"
+        if not slots.isdecimal() or len(slots) > _MOST_DIGITS:
+            raise ValueError(f"{filename}: {shown(line.strip())}: {shown(slots)} is no number of slots")
+        if len(name) > _LONGEST_NAME:
+            raise ValueError(f"{filename}: {shown(name)} is no name of a host: it has {len(name)} characters")
+        name = plain_name(name)
+        hosts[name] = hosts.get(name, 0) + int(slots)
+    if not hosts:
+        raise ValueError(f"{filename} names no host")
     return ",".join(with_slots(name, slots) for name, slots in hosts.items())
 
 
