@@ -51,6 +51,9 @@ def bind(impl: type, keras: ModuleType, base: str | None = "Callback") -> type:
     return type(impl.__name__.removesuffix("Impl"), bases, {"keras": keras, "__doc__": impl.__doc__})
 
 
+BesideCallback: Any = object  # the implementations' base: in a public class a callback of Keras comes after it
+
+
 # --- optimizers ---
 
 
@@ -76,10 +79,10 @@ def _new(cls: type) -> Any:
 
 # Keras saves an optimizer as of its ``__class__``: as the wrapped class, so that models load without Horovod. The type
 # is of this module: programs look for "horovod" there. In a class body the name would mean super()'s cell.
-_SavedAsWrapped = type("_SavedAsWrapped", (), {"__class__": property(lambda self: self._wrapped)})
+_SavedAsWrapped: Any = type("_SavedAsWrapped", (), {"__class__": property(lambda self: self._wrapped)})
 
 
-class Distributed(_SavedAsWrapped):  # type: ignore[misc,valid-type]
+class Distributed(_SavedAsWrapped):
     """Of every optimizer that reduces gradients over the ranks."""
 
     _reduction: _Reduction
@@ -214,7 +217,8 @@ def create_distributed_optimizer(
         "_reduction": _Reduction(reducer, factor, aggregation),
     }
     kind = _Keras2 if is_keras_2(keras) else _Keras3
-    distributed = type(cls.__name__, (kind, cls), members).from_config(config)
+    made: Any = type(cls.__name__, (kind, cls), members)
+    distributed = made.from_config(config)
     _copy_state(keras, optimizer, distributed)
     distributed._name = name
     return distributed

@@ -78,7 +78,7 @@ def _communicator(comm: Any) -> int | None:
             "Horovod has not been built with MPI support (HOROVOD_WITH_MPI=1): the transport mpi is not usable here, "
             "and `roda-info --plugins` prints the reason. Without it hvd.init() takes no MPI communicator."
         )
-    return comm.py2f()
+    return int(comm.py2f())
 
 
 def _check_duplicates(process_sets: Sequence[ProcessSet], world: ProcessSet | None = None) -> None:

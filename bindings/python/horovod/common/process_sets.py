@@ -206,7 +206,7 @@ def set_of_id(set_id: int) -> ProcessSet | None:
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
     """Return the ranks of every process set that is registered now, by id."""
-    return {set_id: _roda.process_set_ranks(set_id) for set_id in _roda.process_set_ids()}
+    return {set_id: _roda.process_set_ranks(set_id) or [] for set_id in _roda.process_set_ids()}
 
 
 _get_process_set_ids_and_ranks = get_process_set_ids_and_ranks  # as Horovod's frameworks' modules call it

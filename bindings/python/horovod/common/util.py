@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from packaging import version as _version
+from packaging.version import parse
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -170,7 +170,7 @@ def is_version_greater_equal_than(ver: str, target: str) -> bool:
             raise ValueError("This function only accepts string arguments. \n Received type: " + str(type(value)))
         if len(value.split(".")) < 3:
             raise ValueError("We only accepts version values in the form of: major.minor.patch. \n Received: " + value)
-    return _version.parse(ver) >= _version.parse(target)
+    return bool(parse(ver) >= parse(target))
 
 
 def check_installed_version(name: str, version: str, exception: Exception | None = None) -> None:
@@ -210,7 +210,8 @@ def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[int | 
         warnings.warn(
             "Parameter `average` has been replaced with `op` and will be removed.", DeprecationWarning, stacklevel=3
         )
-        return reduce_ops.Average if average else reduce_ops.Sum
+        chosen: int = reduce_ops.Average if average else reduce_ops.Sum
+        return chosen
 
     return reduction
 

@@ -64,7 +64,8 @@ def memory_copy() -> float:
 
     def copy(_: int) -> float:
         source, target = (ctypes.create_string_buffer(SIZE) for _ in range(2))
-        times, end = [], time.perf_counter() + _MEASURED
+        times: list[float] = []
+        end = time.perf_counter() + _MEASURED
         while len(times) < 3 or time.perf_counter() < end:
             start = time.perf_counter()
             ctypes.memmove(target, source, SIZE)  # without the interpreter's lock

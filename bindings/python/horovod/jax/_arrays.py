@@ -9,13 +9,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from horovod._roda import Request
 from horovod.common import operations
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.objects import memory_of
-from horovod.common.operations import Request
 
 try:
-    from jax.errors import JaxRuntimeError
+    from jax.errors import JaxRuntimeError as JaxRuntimeError
 except ImportError:  # before 0.4.36
     from jaxlib.xla_extension import XlaRuntimeError as JaxRuntimeError
 

@@ -18,6 +18,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
+from horovod._roda import Request
 from horovod.common import operations, program_end
 from horovod.common.basics import (
     Adasum as Adasum,
@@ -361,7 +362,7 @@ def _scattered(
 # --- allgather and alltoall: the result's shape is the ranks' to say ---
 
 
-def _request(collective: int, name: str, tensor: NDArray, process_set: ProcessSet, **more: Any) -> operations.Request:
+def _request(collective: int, name: str, tensor: NDArray, process_set: ProcessSet, **more: Any) -> Request:
     tensor.wait_to_read()
     address = ctypes.c_void_p()
     mx.base.check_call(mx.base._LIB.MXNDArrayGetData(tensor.handle, ctypes.byref(address)))
@@ -370,7 +371,7 @@ def _request(collective: int, name: str, tensor: NDArray, process_set: ProcessSe
     if number is None:
         raise ValueError(f"Arrays of {dtype} are not supported.")
     set_id = set_id_of(process_set)
-    return operations.Request(collective, name, number, tensor.shape, address.value or 0, 0, process_set=set_id, **more)
+    return Request(collective, name, number, tensor.shape, address.value or 0, 0, process_set=set_id, **more)
 
 
 def _adopted(output: tuple[Any, ...], like: NDArray) -> NDArray:

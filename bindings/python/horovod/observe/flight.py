@@ -152,13 +152,17 @@ def _state_of(pid: int) -> str:
 
 
 def _operation(data: bytes) -> Operation | None:
-    number, *times, size, group, code, missing, count, collective, dtype, length, cut, name = _ENTRY.unpack(data)
+    (
+        number, submitted, agreed, launched, ended, size, group, code, missing, count,
+        collective, dtype, length, cut, name,
+    ) = _ENTRY.unpack(data)  # fmt: skip
     if number == 0:
         return None
     end = name[:length].decode(errors="replace")
+    collectives, dtypes = _names()
     operation = Operation(
-        number, f"…{end}" if cut else end, *map(_name_in, _names(), (collective, dtype)), group, size,
-        *times, code, missing, count,
+        number, f"…{end}" if cut else end, _name_in(collectives, collective), _name_in(dtypes, dtype), group, size,
+        submitted, agreed, launched, ended, code, missing, count,
     )  # fmt: skip
     try:
         check_fields(operation)

@@ -31,7 +31,7 @@ class Rates:
     waits: float = of(_RATE)  # share of the time in which something waits for other ranks
     runs: float = of(_RATE)  # share of the time in which data move
     oldest_wait: float = of(_RATE)  # seconds
-    rank: flight.Rank = None  # type: ignore[assignment] (told apart from the rest)
+    rank: flight.Rank = None  # type: ignore[assignment]  # told apart from the rest
 
 
 @dataclass

@@ -381,8 +381,8 @@ def _sizes(launches: Sequence[Launch], measured: Mapping[int, float]) -> list[By
             by_size[launch.bytes.bit_length() - 1].append(launch.gigabytes_per_second)
     told = []
     for power, own in sorted(by_size.items()):
-        nearest = min(measured, key=lambda size, middle=power + 0.5: abs(math.log2(size) - middle), default=None)
-        known = measured[nearest] if nearest and abs(math.log2(nearest) - power - 0.5) <= 2 else None
+        off, nearest = min(((abs(math.log2(size) - power - 0.5), size) for size in measured), default=(math.inf, 0))
+        known = measured[nearest] if off <= 2 else None
         told.append(BySize(1 << power, len(own), statistics.median(own), max(own), known))
     return told
 

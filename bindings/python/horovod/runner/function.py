@@ -13,7 +13,7 @@ def pickled_call(
 ) -> bytes:
     """Return a call for ``horovod.runner.run_task``; TypeError where it can't be pickled, with the caller's name."""
     try:
-        return cloudpickle.dumps((function, tuple(args), dict(kwargs or {})))
+        return bytes(cloudpickle.dumps((function, tuple(args), dict(kwargs or {}))))
     except Exception as error:  # whatever an object's own way of being pickled raises
         raise TypeError(
             f"{caller} can't pickle the function, what it refers to, or its arguments: {error}. Make open files, "

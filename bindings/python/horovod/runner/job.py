@@ -215,7 +215,7 @@ class Job:
 
     def _send_spec(self, connection: Connection) -> None:
         host = connection.host
-        spec = dict(self._spec, slots=host.slots, add_to_environment=not host.is_local)
+        spec: dict[str, Any] = dict(self._spec, slots=host.slots, add_to_environment=not host.is_local)
         if host.reach is not None:
             spec["reach"] = host.reach.order()
         connection.send_all(framed(json.dumps(spec)))
@@ -287,8 +287,8 @@ class Job:
         for fold in self._folds.values():
             fold.settle()
         self._obey()
-        for stream, error in self._printer.errors():
-            self._copy_lost(getattr(stream, "name", "what ranks print"), error)
+        for stream, lost in self._printer.errors():
+            self._copy_lost(getattr(stream, "name", "what ranks print"), lost)
         if self._printer.is_full and self._is_late(self._patience_ends):
             self._printer.give_up()
 

@@ -52,8 +52,8 @@ def find_context() -> SparkContext:
 def find_driver(context: SparkContext, nics: Sequence[str]) -> Driver:
     """Return where the driver is; ValueError for an interface that it does not have."""
     if nics:
-        address = network.interface_address(nics[0])
-        return Driver(address, address)
+        own = network.interface_address(nics[0])
+        return Driver(own, own)
     if (context.master or "").startswith("local"):
         return Driver(network.loopback_address(), network.loopback_address())
     name = context.getConf().get("spark.driver.host") or network.outward_address()

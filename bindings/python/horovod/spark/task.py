@@ -96,7 +96,7 @@ def _listed(variable: str) -> list[str]:
 
 def _assigned_gpus() -> tuple[str, ...]:
     """Return the task's GPUs; Spark's addresses count those that the executor sees, as for its TorchDistributor."""
-    gpus = TaskContext.get().resources().get("gpu")  # type: ignore[union-attr]
+    gpus = TaskContext.get().resources().get("gpu")
     seen = dict(enumerate(_listed("CUDA_VISIBLE_DEVICES")))
     addresses = gpus.addresses if gpus else []
     return tuple(seen.get(int(address), address) if address.isdigit() else address for address in addresses)
@@ -131,7 +131,7 @@ def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
         address = connection.getsockname()[0]
         place = Place(
             index,
-            TaskContext.get().attemptNumber(),  # type: ignore[union-attr]
+            TaskContext.get().attemptNumber(),
             host_hash(),
             address,
             network.free_port(address),

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from horovod.common.operations import set_id_of
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.util import split_list
 from horovod.tensorflow import _reduce, mpi_ops
@@ -144,7 +145,7 @@ class GradientReducer:
             return gradient
         if isinstance(gradient, tf.IndexedSlices):
             return tf.IndexedSlices(self._scaled(gradient.values), gradient.indices, gradient.dense_shape)
-        return gradient / tf.cast(mpi_ops.size_op(self.process_set.process_set_id), gradient.dtype)
+        return gradient / tf.cast(mpi_ops.size_op(set_id_of(self.process_set)), gradient.dtype)
 
     def _grouped(self, places: list[int], variables: Sequence[Any]) -> list[list[int]]:
         """Return the places of gradients that become one op each."""
@@ -165,7 +166,7 @@ class GradientReducer:
         if use_generic_names:
             return f"grad_{places[0]}" if len(places) == 1 else f"grads_{places[0]}_{places[-1]}"
         ends = [places[0]] if len(places) == 1 else [places[0], places[-1]]
-        names = [getattr(variables[i], "path", None) or getattr(variables[i], "name", None) for i in ends]
+        names: list[Any] = [getattr(variables[i], "path", None) or getattr(variables[i], "name", None) for i in ends]
         if not all(isinstance(name, str) for name in names):
             return None
         return "HorovodAllreduce_" + "_".join(_normalize_name(name) for name in names)

@@ -15,7 +15,7 @@ from horovod.tensorflow.gradient_aggregation import LocalGradientAggregationHelp
 from horovod.tensorflow.mpi_ops import Adasum, Average
 from horovod.tensorflow.util import _executing_eagerly
 
-_LegacyOptimizer = tf.compat.v1.train.Optimizer
+_LegacyOptimizer: Any = tf.compat.v1.train.Optimizer
 
 
 def broadcast_global_variables(root_rank: int) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 import torch
+from torch import Tensor
 
 from horovod.common import operations
 from horovod.common.basics import (
@@ -70,8 +71,6 @@ from horovod.torch._reduce import (
 )
 from horovod.torch._tensors import start
 from horovod.torch.compression import Compression, Compressor, compressor_of
-
-Tensor = torch.Tensor
 
 mpi_lib = mpi_lib_v2  # Horovod's name for its extension
 

@@ -111,7 +111,7 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     # Of this module: programs look for "horovod" in the type to know that an optimizer is distributed. The methods are
     # in the class itself as well: programs copy them from there.
     members = {**vars(mixin), "__module__": __name__}
-    cls = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), members)
+    cls: Any = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), members)
     result = cls.__new__(cls)
     # The instance is taken over rather than built anew: whatever the class's constructor wants stays as it was given.
     # Functions set on the instance (a scheduler wraps `step`) belong to the old one.

@@ -15,7 +15,7 @@ from horovod.runner.elastic.discovery import Cooldown
 from horovod.runner.elastic.generation import (
     Action,
     End,
-    Limits,
+    Limits as Limits,
     Publish,
     Retire,
     Say,
@@ -341,7 +341,8 @@ class Membership:
         if not self._next_number and len(self._usable_slots(now)) < self._limits.num_proc:
             return self._wait_for_slots(now, self._limits.num_proc)
         staying = sum(worker.stage != Stage.REMOVED and worker not in surplus for worker in self.workers.values())
-        most, new = self._limits.max_num_proc, []
+        most = self._limits.max_num_proc
+        new: list[Worker] = []
         for host, slot in self._free_slots(now):
             if most is not None and staying + len(new) >= most:
                 break

@@ -45,7 +45,7 @@ class SparkBackend(Backend):
         context = SparkContext._active_spark_context
         if num_proc is None and context is None:
             raise Exception("Could not find an active SparkContext, are you running in a PySpark session?")
-        self._num_proc: int = context.defaultParallelism if num_proc is None else num_proc  # type: ignore[union-attr]
+        self._num_proc: int = context.defaultParallelism if num_proc is None else num_proc
         self._env, self._kwargs = dict(env or {}), kwargs
 
     def run(

@@ -29,7 +29,7 @@ def parameters(**described: tuple[Any, ...]) -> Callable[[Class], Class]:
 
     def declare(cls: Class) -> Class:
         for name, (text, _, *converter) in described.items():
-            setattr(cls, name, Param(Params._dummy(), name, text, *converter))  # type: ignore[attr-defined]
+            setattr(cls, name, Param(Params._dummy(), name, text, *converter))
             accessor = _ACCESSORS.get(name, "".join(part[:1].upper() + part[1:] for part in name.split("_")))
             for prefix, function in (("get", _getter(name)), ("set", _setter(name))):
                 if not hasattr(cls, prefix + accessor):

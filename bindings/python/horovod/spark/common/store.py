@@ -220,7 +220,8 @@ class FilesystemStore(PrefixStore):
 
     def sync_fn(self, run_id: str) -> Callable[[str], None]:
         """Return what brings the files of a folder here that changed since the last time."""
-        target, sent = self.get_run_path(run_id), {}
+        target = self.get_run_path(run_id)
+        sent: dict[Path, int] = {}
 
         def sync(folder: str) -> None:
             for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
@@ -324,8 +325,8 @@ class HDFSStore(FilesystemStore):
             raise ValueError(f"driver={driver!r}: pyarrow reaches HDFS by libhdfs alone.")
         wishes = {"host": host, "port": port, "user": user, "kerb_ticket": kerb_ticket, "extra_conf": extra_conf}
         given = {name: value for name, value in wishes.items() if value is not None}
-        options = {**(kwargs.pop("storage_options", None) or {}), **given}
-        super().__init__(prefix_path, *args, storage_options=options, **kwargs)
+        kwargs["storage_options"] = {**(kwargs.get("storage_options") or {}), **given}
+        super().__init__(prefix_path, *args, **kwargs)
 
     @classmethod
     def matches(cls, path: str) -> bool:
