@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
-import horovod
-from horovod.doctor.finding import BROKEN, OK, WARNING, Ended, Finding, run
+from horovod.child import Ended, run
+from horovod.doctor.finding import BROKEN, OK, WARNING, Finding
+from horovod.places import PACKAGE
 from horovod.runner import mpi_run
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.util import network
@@ -132,7 +132,7 @@ def _environment() -> dict[str, str]:
 
 def _two_ranks(transport: str) -> Ended:
     """Run an allreduce of :data:`SIZE` bytes on two ranks; an empty name is the engine's own choice."""
-    program = str(Path(horovod.__file__).parent / "bin" / "roda-perf")
+    program = str(PACKAGE / "bin" / "roda-perf")
     command = [program, "-c", "allreduce", "-s", str(SIZE), "-w", "2", "-i", "10", "--json"]
     environment = _environment()
     if transport:

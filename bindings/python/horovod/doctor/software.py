@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import horovod
-from horovod.build_plugin import users_folder
+from horovod.child import Ended, run
 from horovod.common.util import packages_of
-from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Ended, Finding, install_line, pip_line, run
+from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding, install_line, pip_line
 from horovod.doctor.loader import explain
+from horovod.places import users_folder
 from horovod.runner.mpi_run import implementation_in
 
 _installed = partial(Finding, "Installation")
