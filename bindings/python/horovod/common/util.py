@@ -233,8 +233,11 @@ def ranks_in_brief(ranks: Collection[Any]) -> str:
     return ",".join("-".join(map(str, run)) for run in runs)
 
 
-def interface(module: dict[str, Any]) -> tuple[list[str], Callable[[], list[str]]]:
-    """Return the ``__all__`` and ``__dir__`` of a framework's module, given at its end: its users' names."""
+def interface(module: dict[str, Any], *not_horovods: str) -> tuple[list[str], Callable[[], list[str]]]:
+    """Return the ``__all__`` and ``__dir__`` of a framework's module, given at its end: its users' names.
+
+    Those of `not_horovods` are none of ``__all__``: in a program that imports all of Horovod they may be its own.
+    """
     names = sorted(
         name
         for name, each in module.items()
@@ -242,4 +245,4 @@ def interface(module: dict[str, Any]) -> tuple[list[str], Callable[[], list[str]
         and name not in ("Any", "annotations", "interface", "require_framework")
         and not (inspect.ismodule(each) and not each.__name__.startswith("horovod."))
     )
-    return names, lambda: names
+    return [name for name in names if name not in not_horovods], lambda: names

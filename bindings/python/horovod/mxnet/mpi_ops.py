@@ -241,6 +241,39 @@ def _reduced(
     return inputs if outputs is None else outputs
 
 
+@_note_raises
+def reduce(
+    tensor: NDArray,
+    root_rank: int,
+    name: str | None = None,
+    op: int = Average,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    priority: int = 0,
+) -> NDArray:
+    """Reduce an array over all ranks; the root alone gets the result.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Of the same shape and dtype on all ranks; left as it is.
+    root_rank : int
+        World rank, also for a process set.
+    name, op, prescale_factor, postscale_factor, process_set, priority
+        As of :func:`allreduce`.
+
+    Returns
+    -------
+    NDArray
+        New: on the root the reduction, on the other ranks a copy of `tensor`.
+    """
+    result = _checked(tensor).copy()
+    names, factors = [tensor_name("reduce", name, process_set)], (prescale_factor, postscale_factor)
+    _push(operations.REDUCE, [result], None, names, process_set, priority, op, root_of(root_rank), *factors)
+    return result
+
+
 # --- broadcast ---
 
 
