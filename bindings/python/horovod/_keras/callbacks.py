@@ -111,6 +111,11 @@ class LearningRateScheduleCallbackImpl(_keras.BesideCallback):
         momentum is a number in a step that Keras compiles (Keras 3 on TensorFlow).
     steps_per_epoch : int, optional
         Batches of an epoch, where Keras doesn't know them.
+
+    Raises
+    ------
+    ValueError
+        Without an `initial_lr`; when training begins, without steps per epoch that Keras knows.
     """
 
     keras: ModuleType

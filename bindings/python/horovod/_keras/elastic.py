@@ -22,6 +22,11 @@ class KerasStateImpl(ObjectState):
         By default the model's. Its variables are made if they aren't there: all ranks need the same.
     **kwargs
         The attributes and their first values.
+
+    Raises
+    ------
+    ValueError
+        For a model that is not built.
     """
 
     keras: ModuleType

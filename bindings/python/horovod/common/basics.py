@@ -134,6 +134,8 @@ class HorovodBasics:
         ValueError
             When an argument is wrong, the engine could not start, it runs and does not know one of the sets, or it
             runs in the process that this one was forked from; the text says why.
+        NotImplementedError
+            For process sets made from a communicator, when `comm` is none.
         """
         sets: list[ProcessSet] = []
         if isinstance(process_sets, str):
@@ -215,7 +217,10 @@ class HorovodBasics:
         return _roda.is_initialized()
 
     def start_timeline(self, file_path: str, mark_cycles: bool = False) -> None:
-        """Write a timeline to `file_path` from now on; rank 0 writes, all ranks must have HOROVOD_TIMELINE set."""
+        """Write a timeline to `file_path` from now on; rank 0 writes, all ranks must have HOROVOD_TIMELINE set.
+
+        With `mark_cycles` the engine's cycles are marked in it.
+        """
         self._check_timeline(_roda.start_timeline(os.fspath(file_path), int(mark_cycles)))
 
     def stop_timeline(self) -> None:

@@ -29,6 +29,11 @@ class ProcessSet:
         Sorted.
     mpi_comm : object or None
         The communicator that the set was made from.
+
+    Raises
+    ------
+    ValueError
+        For what is neither ranks nor a communicator.
     """
 
     process_set_id: int | None = None
@@ -229,6 +234,8 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     ------
     ValueError
         When the set exists, dynamic process sets are off, or the engine does not run.
+    NotImplementedError
+        For a set made from a communicator.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -250,6 +257,11 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Remove a set while the engine runs; collective over all ranks of the job.
+
+    Parameters
+    ----------
+    process_set : ProcessSet
+        The same on all ranks.
 
     Returns
     -------

@@ -95,7 +95,7 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
         Name of the binding, for the message.
     ext_env_var : str
         Build variable of the original that asks for the binding, for the message.
-    pkg_path : str
+    pkg_path, *args : str
         Unused: there is one extension for all frameworks.
     """
     del pkg_path, args

@@ -64,6 +64,11 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         Gradients are averaged in as many groups; 0: each for itself.
     process_set : ProcessSet
         Who takes part.
+
+    Raises
+    ------
+    TypeError
+        For what is no optimizer of MXNet.
     """
 
     def __init__(

@@ -270,6 +270,11 @@ def of_rank(timeline: RankTimeline, steps: Steps, order: list[str]) -> RankSteps
         The job's.
     order : list of str
         The phases of ranks before, for which others give way; those of this rank are put before them.
+
+    Raises
+    ------
+    NoTimelineError
+        When the rank has no time in the steps.
     """
     windows = step_windows(timeline, steps)
     if not windows:

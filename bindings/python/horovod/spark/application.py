@@ -124,6 +124,12 @@ def hold_tasks(
 
     Parameters
     ----------
+    context : SparkContext
+        Whose executors run them.
+    driver : Driver
+        Where this process is reached.
+    count : int
+        How many.
     call : bytes
         The function of the ranks with its arguments, pickled.
     executable : str, optional

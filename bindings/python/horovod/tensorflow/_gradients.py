@@ -58,6 +58,11 @@ class GradientReducer:
     scale_local_gradients : bool
         Whether gradients of local variables are divided by the number of ranks: their learning rate fits the
         averages then.
+
+    Raises
+    ------
+    ValueError
+        For a `gradient_predivide_factor` with another `op` than ``Average``.
     """
 
     def __init__(
@@ -113,6 +118,11 @@ class GradientReducer:
             Whether the ranks match them by their places instead of by their names in the graph.
         ignore_name_scope : bool
             Whether they match them by their variables' names alone: for scopes that ranks may number differently.
+
+        Raises
+        ------
+        ValueError
+            When there are not as many gradients as variables.
         """
         results = list(gradients)
         if not _reduce.is_member(self.process_set):

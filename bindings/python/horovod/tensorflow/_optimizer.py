@@ -225,6 +225,12 @@ process_set, scale_local_gradients
         As in :func:`horovod.tensorflow.DistributedGradientTape`.
     backward_passes_per_step, average_aggregated_gradients
         How many passes are added up before they are reduced, and whether the sum is divided by their number.
+
+    Raises
+    ------
+    ValueError
+        For Adasum with `average_aggregated_gradients`; for several passes of an optimizer of ``tf.compat.v1`` where ops
+        run as they are called.
     """
     if op == Adasum and average_aggregated_gradients:
         raise ValueError("Adasum does not support average_aggregated_gradients == True")

@@ -34,6 +34,11 @@ def assign_groups(
         Who agrees on the order of names, that of its first rank, when a number is given; collective then.
     active : bool
         Whether this rank takes part in reductions at all.
+
+    Raises
+    ------
+    ValueError
+        For a negative number, and for what is neither a number nor a list.
     """
     if groups is None:
         return {}

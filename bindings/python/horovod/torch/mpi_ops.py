@@ -95,6 +95,11 @@ def sparse_allreduce_async(
     -------
     callable
         Call it to wait for the result, a sparse tensor whose repeated indices add up.
+
+    Raises
+    ------
+    NotImplementedError
+        For another `op`.
     """
     if op not in (Average, Sum):
         raise NotImplementedError("Sparse tensors can only be reduced with Average or Sum.")

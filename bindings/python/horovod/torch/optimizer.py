@@ -84,6 +84,15 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     -------
     torch.optim.Optimizer
         An instance of a subclass of the optimizer's class.
+
+    Raises
+    ------
+    TypeError
+        For what is no optimizer, and for an `op` that there is not.
+    ValueError
+        For an optimizer that is distributed already, and for arguments that do not go together.
+    NotImplementedError
+        For Adasum with another process set than the global one.
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"DistributedOptimizer() wraps a torch.optim.Optimizer, and got {type(optimizer).__name__}.")

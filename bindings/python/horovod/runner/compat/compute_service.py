@@ -73,6 +73,11 @@ class ComputeService(BasicService):
         The job's secret.
     nics : iterable of str, optional
         Interfaces to name.
+
+    Raises
+    ------
+    ValueError
+        For less than one of either.
     """
 
     def __init__(

@@ -83,6 +83,11 @@ def on_event(
         How often `stop` is looked at.
     daemon, silent : bool
         As in :func:`in_thread`.
+
+    Raises
+    ------
+    ValueError
+        Without an event.
     """
     if event is None:
         raise ValueError("Event must not be None.")

@@ -39,6 +39,11 @@ class SparkBackend(Backend):
         Variables of the ranks. ``CUDA_VISIBLE_DEVICES`` is left out: that is the executor's to say.
     **kwargs
         Of ``horovod.spark.run``.
+
+    Raises
+    ------
+    Exception
+        Without `num_proc`, where no session of Spark is active.
     """
 
     def __init__(self, num_proc: int | None = None, env: Mapping[str, str] | None = None, **kwargs: Any) -> None:

@@ -304,6 +304,11 @@ class HDFSStore(FilesystemStore):
         ``libhdfs``; there is no other.
     *args, **kwargs
         Of :class:`FilesystemStore`.
+
+    Raises
+    ------
+    ValueError
+        For another driver.
     """
 
     PREFIX: ClassVar[str] = "hdfs://"

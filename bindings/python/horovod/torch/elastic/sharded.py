@@ -133,6 +133,11 @@ class ShardedOptimizerStateHandler(StateHandler):
         Whether what is kept belongs to the commit that all ranks go on from; set before :meth:`sync`.
     leaving : sequence of int
         Ranks that are about to be removed, so that a copy of theirs is with others; set before :meth:`save`.
+
+    Raises
+    ------
+    ValueError
+        For an optimizer of another process set than the global one.
     """
 
     has_commit = True
