@@ -40,7 +40,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a library needs besides the sources of its transport."""
+    """A library's needs besides the sources of its transport."""
 
     compiler: Sequence[str]
     flags: Sequence[str]  # to compile with

@@ -58,7 +58,7 @@ BesideCallback: Any = object  # the implementations' base: in a public class a c
 
 
 class _Reduction:
-    """What the optimizers below reduce with. Keras, which tracks what is an optimizer's attribute, leaves it alone."""
+    """The reducer of the optimizers below. Keras, which tracks what is an optimizer's attribute, leaves it alone."""
 
     def __init__(self, reducer: Any, factor: int, aggregation: Any) -> None:
         self.reducer = reducer
@@ -83,7 +83,7 @@ _SavedAsWrapped: Any = type("_SavedAsWrapped", (), {"__class__": property(lambda
 
 
 class Distributed(_SavedAsWrapped):
-    """Of every optimizer that reduces gradients over the ranks."""
+    """The base of every optimizer that reduces gradients over the ranks."""
 
     _reduction: _Reduction
     _wrapped: type
@@ -289,7 +289,7 @@ tf.errors.InvalidArgumentError
 
 
 class Values:
-    """What does not differ between ``horovod.keras`` and ``horovod.tensorflow.keras``: collectives on plain values."""
+    """The common part of ``horovod.keras`` and ``horovod.tensorflow.keras``: collectives on plain values."""
 
     def __init__(self, keras: ModuleType, distribute: Callable[..., Any]) -> None:
         self._keras = keras

@@ -183,7 +183,7 @@ def run_fn(func: Training, reset: Callable[[], None], *kinds: type[Exception]) -
                     if not isinstance(error, HorovodInternalError) and _ENDED not in str(error):
                         raise
                     state.restore()
-                    # Who has the state, too, may be gone.
+                    # The ranks that have copies of the state may be gone.
                     sync, lost_rank, may_go = True, getattr(error, "lost_rank", None), ()
                 except HostsUpdatedInterrupt as interrupt:
                     sync, lost_rank, may_go = not interrupt.skip_sync, None, state.may_go

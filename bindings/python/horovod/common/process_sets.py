@@ -129,7 +129,7 @@ class _Numbers:
         self._count = itertools.count(1)
 
     def next(self) -> str:
-        # What was started before the join may still be in flight under its number: the names must differ.
+        # Operations that were started before the join may still be in flight under that number: the names must differ.
         number = next(self._count)
         return f"{self.joins}.{number}" if self.joins else str(number)
 

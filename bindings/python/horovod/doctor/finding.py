@@ -1,4 +1,4 @@
-"""What the doctor finds, and the lines that mend it."""
+"""The doctor's findings, and the lines that mend them."""
 
 from __future__ import annotations
 

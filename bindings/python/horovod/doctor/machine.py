@@ -1,4 +1,4 @@
-"""What the machine, or the container, grants to a job."""
+"""The resources that the machine, or the container, grants to a job."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _LOW = 0.1
 # More than this part: the machine was slower while the ceiling was measured.
 _HIGH = 1.25
 NO_MPIRUN = "no mpirun starts its ranks: there is none in PATH, or the first one does not work"
-# Of another job that this process is part of, and what would choose another transport.
+# Variables of another job that this process is part of, and those that would choose another transport.
 _OF_A_JOB = re.compile(
     r"HOROVOD_(RANK|SIZE|LOCAL_|CROSS_|HOSTNAME|GLOO_RENDEZVOUS|RENDEZVOUS|SECRET|ELASTIC|CONTROLLER|CPU_OPERATIONS|SELECT)"
     r"|_HOROVOD|OMPI_COMM|OMPI_MCA_(ess|orte)|PMI_|PMIX_|SLURM_|(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT)$"

@@ -1,4 +1,4 @@
-"""What is installed: the engine and its transports, frameworks with their bindings, MPI."""
+"""The installed software: the engine and its transports, frameworks with their bindings, MPI."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FRAMEWORKS = (
     ("ray", "ray", "horovod.ray"),
 )
 FRAMEWORKS = tuple(module for module, *_ in _FRAMEWORKS)
-# What a library's file is called, of those whose version matters to a job.
+# Names of files of the libraries whose version matters to a job.
 _LIBRARIES = (
     "libroda",
     "libc.so",

@@ -17,7 +17,7 @@ from horovod.jax._collectives import bind, parts_of, place_in
 from horovod.jax.compression import Compression, Compressor
 
 Tree = Any
-# Of gradients, the optimizer's state, parameters and further arguments: updates and the new state.
+# A step makes updates and the new state of gradients, the optimizer's state, parameters and further arguments.
 Step = Callable[[Tree, Any, Any, dict[str, Any]], "tuple[Tree, Any]"]
 
 

@@ -1,4 +1,4 @@
-"""What a rank did lately, from two looks at its flight recorder."""
+"""A rank's rates lately, from two looks at its flight recorder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RATE = model.number()
 
 @dataclass
 class Rates:
-    """What one rank did between two looks."""
+    """The rates of one rank between two looks."""
 
     operations: float = of(_RATE)  # a second
     bytes: float = of(_RATE)  # a second

@@ -20,7 +20,7 @@ NEGOTIATE = "negotiate"
 QUEUE = "queue"
 PACK = "pack"
 UNPACK = "unpack"
-# What comes first wins where several tensors are at different points at a time; the stages' names come before these.
+# The first of these wins where several tensors are at different points at a time; stages' names come before all.
 _FURTHEST = (PACK, UNPACK, QUEUE, NEGOTIATE, WAIT)
 
 
@@ -76,7 +76,7 @@ class Launch:
 
     @property
     def gigabytes_per_second(self) -> float:
-        """Of the tensors' own bytes."""
+        """The rate at which the tensors' own bytes travel."""
         return self.bytes / max(self.end - self.begin, 1e-3) / 1e3
 
 
@@ -109,7 +109,7 @@ class RankStep:
 
 @dataclass
 class Bar:
-    """What a rank does for a while in a step that is drawn. Times in microseconds of its file."""
+    """A phase of a rank in a step that is drawn. Times in microseconds of its file."""
 
     begin: float
     end: float
@@ -118,7 +118,7 @@ class Bar:
 
 @dataclass
 class RankSteps:
-    """What one rank did in the steps that were read."""
+    """One rank's part of the steps that were read."""
 
     about: About
     windows: dict[int, Interval]  # by the step's number, from 0; the rank's own, from submission to submission

@@ -1,4 +1,4 @@
-"""What a Spark task does for a job: it runs an agent of our launcher, which runs the rank, and obeys the driver."""
+"""A Spark task's work for a job: it runs an agent of our launcher, which runs the rank, and obeys the driver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GPUS = "_HOROVOD_SPARK_GPUS"  # tells a rank of its task's
 
 @dataclass(frozen=True)
 class Call:
-    """What every task of a job gets from Spark.
+    """The call that every task of a job gets from Spark.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is done with gradients before they are applied. Tapes and optimizers of all kinds have one of these."""
+"""The reduction of gradients before they are applied. Tapes and optimizers of all kinds have a reducer."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def broadcast_optimizer_state(
 
 
 class _TensorSpec:
-    """What a rank must know of a state tensor to receive it."""
+    """The facts of a state tensor that a rank must know to receive it."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.shape, self.dtype, self.on_host = tuple(tensor.shape), tensor.dtype, tensor.is_cpu

@@ -25,7 +25,7 @@ _DistributedAdasumOptimizer = DistributedAdasumMixin
 if TYPE_CHECKING:
 
     class Distributed(ShardedMixin):
-        """What the result looks like; its class is made of the optimizer's own when the program runs.
+        """The interface of the result, whose class is made of the optimizer's own when the program runs.
 
         `clip_grad_norm_` and `full_state_dict` are there with ``sharded=True``.
         """

@@ -56,7 +56,7 @@ class WaitForShutdownRequest:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was asked for, or the error that asking ended with."""
+    """The answer to a question, or the error that asking ended with."""
 
     value: Any = None
     error: Exception | None = None

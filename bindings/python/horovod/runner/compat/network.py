@@ -36,11 +36,11 @@ class PingResponse:
 
 
 class AckResponse:
-    """It has been done, and there is nothing else to say."""
+    """The answer to a request that was carried out, when there is nothing else to say."""
 
 
 class AckStreamResponse(AckResponse):
-    """What was asked for follows: pieces of text, each a message, and None behind the last."""
+    """The answer to a request for a stream, which follows: pieces of text, each a message, and None behind the last."""
 
 
 class NoValidAddressesFound(Exception):

@@ -1,4 +1,4 @@
-"""Who belongs to an elastic job: generations of workers, and what each event means for them. No I/O, clock, thread.
+"""The membership of an elastic job: generations of workers, and what each event means for them. No I/O, clock, thread.
 
 A generation is a set of workers with ranks and a number. It ends in two phases: first all of its workers that live have
 left it, then the next one is published, with the workers that wait then. A worker that dies in between is left out; one

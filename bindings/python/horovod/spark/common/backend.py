@@ -1,4 +1,4 @@
-"""What runs an estimator's ranks."""
+"""Backends, which run an estimator's ranks."""
 
 from __future__ import annotations
 

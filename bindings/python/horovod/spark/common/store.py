@@ -17,14 +17,14 @@ _PROBE = ".roda-probe"
 
 
 class RemoteStore:
-    """What a rank knows of a store, for one run: the paths, ``get_local_output_dir()`` and ``sync(folder)``."""
+    """A rank's view of a store, for one run: the paths, ``get_local_output_dir()`` and ``sync(folder)``."""
 
     def __init__(self, **attributes: Any) -> None:
         vars(self).update(attributes)
 
 
 class Store:
-    """What any store has. ``Store.create(path)`` chooses one by the path."""
+    """The interface of all stores. ``Store.create(path)`` chooses one by the path."""
 
     @staticmethod
     def create(prefix_path: str, *args: Any, **kwargs: Any) -> Store:

@@ -1,4 +1,4 @@
-"""What each rank of a ``KerasEstimator`` does."""
+"""The work of each rank of a ``KerasEstimator``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each rank of Lightning's ``TorchEstimator`` does."""
+"""The work of each rank of Lightning's ``TorchEstimator``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each rank of a ``TorchEstimator`` does."""
+"""The work of each rank of a ``TorchEstimator``."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _shared = itertools.count()  # numbers the datasets that ranks share
 
 @dataclasses.dataclass(frozen=True)
 class TfDataServiceConfig:
-    """What a job that trains has to know of the one that computes.
+    """The facts of a computing job that a training job has to know.
 
     Parameters
     ----------

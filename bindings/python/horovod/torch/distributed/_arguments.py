@@ -1,4 +1,4 @@
-"""What the methods of torch's process groups take: overloads, reductions, and lists that must fit."""
+"""The arguments of the methods of torch's process groups: overloads, reductions, and lists that must fit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENGINE_OPS = {
         (_Op.PREMUL_SUM, Sum),
     )
 }
-# What two tensors of one rank, or of two, become:
+# The fate of two tensors of one rank, or of two:
 FOLDS: dict[int, Callable[[Tensor, Tensor], Tensor]] = {
     op.value: fold
     for op, fold in (

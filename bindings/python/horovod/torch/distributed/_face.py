@@ -1,4 +1,4 @@
-"""What a group is besides its operations, for torch and its tools, and how these start."""
+"""A group's attributes besides its operations, for torch and its tools, and how operations start."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class _Entry:
 
 @dataclass
 class _Description:
-    """What is the same on all ranks."""
+    """The part of a state that is the same on all ranks."""
 
     groups: list[dict[str, Any]]
     entries: list[_Entry]  # the widest first, so that all lie aligned

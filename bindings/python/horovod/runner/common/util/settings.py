@@ -1,4 +1,4 @@
-"""What a job was asked to be."""
+"""The options of a job."""
 
 from __future__ import annotations
 
