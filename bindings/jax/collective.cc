@@ -287,8 +287,8 @@ Submission describe(const Call& call, Run* run) {
     op.shape = input.dims;
     op.input = input.data;
     submission.bytes += bytes_of(input);
-    if (op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST) {
-      op.output = output.data;
+    if (op.collective == RODA_ALLREDUCE || op.collective == RODA_BROADCAST || op.collective == RODA_REDUCE) {
+      op.output = output.data;  // of a reduce off the root: its input, which Python has XLA put there
     } else if (op.collective == RODA_BARRIER) {
       copy(input, output);
     } else {

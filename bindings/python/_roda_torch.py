@@ -33,7 +33,7 @@ def is_asked_for() -> bool:
 
 def _let_env_find_us(handlers: dict[str, Any]) -> None:
     """Have ``env://`` ask the engine for a job's numbers, once it is to bring processes together for the backend."""
-    by_torch = handlers.get("env")
+    by_torch: Any = handlers.get("env")
 
     def env(url: str, **options: Any) -> Any:
         if "roda" not in handlers and is_asked_for():

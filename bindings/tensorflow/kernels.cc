@@ -297,11 +297,15 @@ bool describe(Run* run, Submission* submission) {
     op.shape = shape.data();
     bytes += static_cast<std::uint64_t>(api.TF_TensorElementCount(tensor)) * roda_dtype_size(op.dtype);
     const int type = api.TF_TensorType(tensor);
-    if (kernel.collective == RODA_ALLREDUCE || kernel.collective == RODA_BROADCAST) {
+    const bool is_reduce = kernel.collective == RODA_REDUCE;
+    if (is_reduce || kernel.collective == RODA_ALLREDUCE || kernel.collective == RODA_BROADCAST) {
       TF_Tensor* output = add_output_like_input(run, static_cast<int>(i), op.shape, op.ndim);
       if (output == nullptr) return false;
       op.output = api.TF_TensorData(output);
       op.input = run->tensors[i] == nullptr ? op.output : api.TF_TensorData(run->tensors[i]);
+      if (is_reduce && kernel.root != roda_rank() && op.input != op.output) {  // the engine leaves it as it is
+        std::memcpy(op.output, op.input, api.TF_TensorByteSize(output));
+      }
     } else {
       op.input = api.TF_TensorData(tensor);
       run->outputs.push_back({run, static_cast<int>(i), type});

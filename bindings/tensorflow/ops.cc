@@ -155,6 +155,10 @@ void register_all() {
       "T: list({uint8, int8, uint16, int16, int32, int64, half, bfloat16, float, double, bool}) >= 1";
   const Specs reduction{"reduce_op: int = 1", "prescale_factor: float = 1.0", "postscale_factor: float = 1.0"};
   add_collective<RODA_ALLREDUCE>(&registration, "HorovodAllreduce", kNumbers, reduction, same_shapes);
+  add_collective<RODA_REDUCE>(
+      &registration, "HorovodReduce", kNumbers,
+      {"root_rank: int", "reduce_op: int = 1", "prescale_factor: float = 1.0", "postscale_factor: float = 1.0"},
+      same_shapes);
   add_collective<RODA_REDUCESCATTER>(&registration, "HorovodReducescatter", kNumbers, reduction, all_other_rows);
   add_collective<RODA_ALLGATHER>(&registration, "HorovodAllgather", kAll, {}, all_other_rows);
   add_collective<RODA_BROADCAST>(&registration, "HorovodBroadcast", kAll, {"root_rank: int"}, same_shapes);

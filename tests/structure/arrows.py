@@ -167,6 +167,15 @@ def imported_modules(text):
     return modules
 
 
+def imported_names(text):
+    """Those modules, and what is imported from them by name: modules, too, perhaps."""
+    names = imported_modules(text)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
 def framework_errors(path, text):
     """A framework may be imported only in its own folder of the package: users who lack it must not notice.
 
@@ -191,9 +200,11 @@ def compat_errors(path, text, names):
     module = path.removeprefix("bindings/python/").removesuffix(".py").replace("/", ".")
     if module in names or any(within(path, user) for user in COMPAT_USERS):
         return []
-    used = set(imported_modules(text))
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and node.level == 0:
-            used |= {f"{node.module}.{alias.name}" for alias in node.names}
-    found = sorted(each for each in used if each in names or each.startswith(f"{COMPAT}."))
+    found = sorted(each for each in imported_names(text) if each in names or each.startswith(f"{COMPAT}."))
     return [f"{path} imports {each}, which is there for other programs" for each in found]
+
+
+def python_imports(texts):
+    """Return which modules each module of Python imports, anywhere in it. Packages are left out: they gather names."""
+    named = {path: path.removeprefix("bindings/python/").removesuffix(".py").replace("/", ".") for path in texts}
+    return {name: imported_names(texts[path]).intersection(named.values()) for path, name in named.items()}

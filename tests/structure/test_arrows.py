@@ -1,5 +1,7 @@
 """Arrows between folders point one way."""
 
+import graphlib
+
 import arrows
 import pytest
 
@@ -37,6 +39,14 @@ def test_nothing_of_ours_needs_what_other_programs_import():
     assert len(names) > 10
     errors = [error for path, text in texts.items() for error in arrows.compat_errors(path, text, names)]
     assert not errors, "\n".join(errors)
+
+
+def test_no_two_modules_of_python_need_each_other():
+    texts = {path: (arrows.ROOT / path).read_text() for path in arrows.sources("bindings/python", suffixes={".py"})}
+    graphlib.TopologicalSorter(arrows.python_imports(texts)).prepare()  # a CycleError names them
+    with pytest.raises(graphlib.CycleError):
+        circle = {"horovod/a.py": "def f():\n    from horovod import b", "horovod/b.py": "import horovod.a"}
+        graphlib.TopologicalSorter(arrows.python_imports(circle)).prepare()
 
 
 def test_every_source_folder_is_in_the_table():

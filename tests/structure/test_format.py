@@ -41,6 +41,11 @@ def test_python_is_clean():
     run(find_program("ruff"), "check", "--no-cache", *FOLDERS)
 
 
+def test_python_types_are_right():
+    """Of the whole package, strictly; a framework's own types are Any, so that none needs to be here."""
+    run(find_program("mypy"), "--cache-dir", os.devnull)
+
+
 def test_headers_say_pragma_once():
     headers = [path for path in arrows.sources(*FOLDERS) if path.endswith((".h", ".hpp"))]
     headers = [path for path in headers if not path.startswith("headers/compiled/")]  # compilers warn of it there

@@ -11,6 +11,7 @@
 #include "plugins/base/command_line.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
+#include "tools/info/overview.h"
 #include "tools/info/topology_file.h"
 
 namespace roda::tools {
@@ -56,7 +57,11 @@ int print_sections(const Options& options) {
   bool all = !options.version;
   for (const Section& section : kSections) all = all && !(options.*section.wanted);
   std::string json = "{\"version\": \"" + std::string(roda_version()) + "\"";
-  if (!options.json && (all || options.version)) std::cout << "Roda " << roda_version() << "\n";
+  if (all && !options.json) {
+    std::cout << overview();
+    return 0;
+  }
+  if (!options.json && options.version) std::cout << "Roda " << roda_version() << "\n";
   for (const Section& section : kSections) {
     if (!all && !(options.*section.wanted)) continue;
     const std::string text = take(section.describe(options.json ? 1 : 0));
@@ -123,7 +128,7 @@ int run(int argc, char** argv) {
   Options options;
   CLI::App app(
       "What this installation of Roda is, which transports it can use here and why not the others, and what\n"
-      "would run. Without options: the version, plugins, topology and settings.",
+      "would run. Without options: half a screen of all that.",
       "roda-info");
   app.add_flag("--version", options.version, "the version");
   app.add_flag("--plugins", options.plugins, "every plugin that was considered, and why it is or isn't usable");

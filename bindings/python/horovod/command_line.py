@@ -1,4 +1,4 @@
-"""What the command lines of this package have in common: help, wrong usage, colour, and an end without a traceback."""
+"""The common part of this package's command lines: help, wrong usage, colour, and an end without a traceback."""
 
 from __future__ import annotations
 

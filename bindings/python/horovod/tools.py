@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import metadata
-from pathlib import Path
 from typing import NoReturn
 
 from horovod.command_line import tool
-from horovod.conflict import DISTRIBUTION
+from horovod.places import PACKAGE, headers_folder
 from horovod.version import roda_version
 
 
 def _execute(name: str) -> NoReturn:
-    program = Path(__file__).parent / "bin" / name
+    program = PACKAGE / "bin" / name
     if not program.exists():
         sys.exit(f"{name} was not built into this installation.")
     os.execv(program, [name, *sys.argv[1:]])  # noqa: S606 (our own program, the user's arguments)
-
-
-def headers_folder() -> Path | None:
-    """Return the folder of the installed headers; None when they were not installed."""
-    for file in metadata.files(DISTRIBUTION) or ():
-        if not file.match("roda/abi/types.h"):
-            continue
-        parts = (part for part in file.parts if part != "..")
-        below = Path(__file__).parent.parent.joinpath(*parts)  # pip install --target
-        return (below if below.exists() else Path(file.locate()).resolve()).parents[2]
-    return None
 
 
 def build_plugin() -> NoReturn:
@@ -46,7 +33,7 @@ def config() -> None:
         headers = headers_folder()
         print(f"-I{headers}" if headers else "")
     elif sys.argv[1:] == ["--plugindir"]:
-        print(Path(__file__).parent / "lib" / "roda" / "plugins")
+        print(PACKAGE / "lib" / "roda" / "plugins")
     elif sys.argv[1:] == ["--version"]:
         print(f"Roda {roda_version}")
     elif sys.argv[1:] in (["-h"], ["--help"]):

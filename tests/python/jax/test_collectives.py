@@ -72,6 +72,17 @@ def test_allreduce_averages_unless_told(run: Run) -> None:
         hvd.allreduce(x, average=True, op=hvd.Sum)
 
 
+@pytest.mark.parametrize("rows", [2, 1 << 14])  # in a copy, and beside the array
+def test_reduce_gives_the_root_alone_the_result(run: Run, rows: int) -> None:
+    root = hvd.size() - 1
+    mine = jnp.asarray(rows_of(hvd.rank(), "float32", rows))
+    found = run(lambda x: hvd.reduce(x, root, op=hvd.Sum))(mine)
+    total = sum(rows_of(r, "float32", rows) for r in range(hvd.size()))
+    assert equal(found, total if hvd.rank() == root else mine)
+    with pytest.raises(NotImplementedError, match="no gradient"):
+        jax.grad(lambda x: hvd.reduce(x, root).sum())(mine)
+
+
 def test_other_reductions(run: Run) -> None:
     x, numbers = jnp.asarray([hvd.rank() + 1.0]), range(1, hvd.size() + 1)
     for op, expected in ((hvd.Min, 1), (hvd.Max, hvd.size()), (hvd.Product, np.prod(numbers))):

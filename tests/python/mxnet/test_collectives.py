@@ -45,6 +45,13 @@ def test_reductions_and_factors() -> None:
         hvd.allreduce(own, op=hvd.Adasum)
 
 
+def test_reduce_gives_the_root_alone_the_result() -> None:
+    root, own = hvd.size() - 1, mx.nd.full((3, 2), hvd.rank() + 1)
+    reduced = hvd.reduce(own, root, op=hvd.Sum).asnumpy()
+    assert (reduced == (sum(rank + 1 for rank in ranks()) if hvd.rank() == root else hvd.rank() + 1)).all()
+    assert (own.asnumpy() == hvd.rank() + 1).all()
+
+
 def test_ranks_may_push_in_different_orders() -> None:
     order = list(range(20))
     pushed = {}

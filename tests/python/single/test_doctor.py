@@ -16,9 +16,10 @@ from typing import Any
 import horovod
 import pytest
 from examination import DOCTOR, QUICK, examine, find, findings, program, write
+from horovod.child import Ended, run
 from horovod.conflict import source
 from horovod.doctor import machine, page, selftest, software
-from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Ended, Finding, pip_line, run
+from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding, pip_line
 from horovod.doctor.loader import explain, runs_on_musl
 
 PACKAGE = Path(horovod.__file__).parent

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -65,6 +67,29 @@ def test_explain_lays_ranks_out_on_hosts() -> None:
     value = json.loads(several.stdout)
     assert value["ranks"] == 32
     assert value["candidates"]
+
+
+def test_alone_half_a_screen_says_what_counts() -> None:
+    told = roda_info(HOROVOD_CYCLE_TIME="2", _HOROVOD_SECRET_KEY="c2VjcmV0")
+    lines = told.stdout.splitlines()
+    assert told.returncode == 0, told.stderr
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 120
+    assert [line for line in lines if line.startswith("usable") and "shm" in line and "tcp" in line]
+    assert "HOROVOD_CYCLE_TIME=2" in told.stdout
+    assert "c2VjcmV0" not in told.stdout
+
+
+def test_explain_says_first_what_runs_and_then_the_quickest() -> None:
+    verdict, *rows = roda_info("--explain", "allreduce", "64M", "--np", "8").stdout.splitlines()
+    told = re.fullmatch(r"ALLREDUCE of 64 MiB of float32 over 8 ranks of one host: (\S+) runs, (.+) predicted", verdict)
+    assert told, verdict
+    assert rows[0].split()[:4] == [">", told[1], *told[2].split()]
+    fates = [next((fate for fate in ("runs: ", "in reserve: ", "not usable: ") if fate in row), "") for row in rows]
+    assert [fate for fate, _ in itertools.groupby(fates)] == ["runs: ", "in reserve: ", "not usable: ", ""]
+    slower = [int(more) for more in re.findall(r"\+ (\d+) %  in reserve", "\n".join(rows))]
+    assert len(slower) > 3
+    assert slower == sorted(slower)
 
 
 @pytest.mark.parametrize("between", ["ucx", "mpi"])

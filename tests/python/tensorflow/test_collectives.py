@@ -51,6 +51,15 @@ def test_other_reductions(run: Run, op: int, expected: Callable[[int], int]) -> 
     assert equal(found, tf.constant([float(expected(hvd.size()))]))
 
 
+def test_reduce_gives_the_root_alone_the_result(run: Run) -> None:
+    root = hvd.size() - 1
+    mine = rows_of(hvd.rank(), tf.float32, 2)
+    total = tf.add_n([rows_of(r, tf.float32, 2) for r in range(hvd.size())])
+    reduced, kept = run(lambda x: (hvd.reduce(x, root, op=hvd.Sum), tf.identity(x)))(mine)
+    assert equal(reduced, total if hvd.rank() == root else mine)
+    assert equal(kept, mine)
+
+
 def test_factors_apply_before_and_after() -> None:
     found = hvd.allreduce(tf.ones([3]), op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0)
     assert equal(found, tf.fill([3], 1.5 * hvd.size()))

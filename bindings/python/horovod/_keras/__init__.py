@@ -51,11 +51,14 @@ def bind(impl: type, keras: ModuleType, base: str | None = "Callback") -> type:
     return type(impl.__name__.removesuffix("Impl"), bases, {"keras": keras, "__doc__": impl.__doc__})
 
 
+BesideCallback: Any = object  # the implementations' base: in a public class a callback of Keras comes after it
+
+
 # --- optimizers ---
 
 
 class _Reduction:
-    """What the optimizers below reduce with. Keras, which tracks what is an optimizer's attribute, leaves it alone."""
+    """The reducer of the optimizers below. Keras, which tracks what is an optimizer's attribute, leaves it alone."""
 
     def __init__(self, reducer: Any, factor: int, aggregation: Any) -> None:
         self.reducer = reducer
@@ -76,11 +79,11 @@ def _new(cls: type) -> Any:
 
 # Keras saves an optimizer as of its ``__class__``: as the wrapped class, so that models load without Horovod. The type
 # is of this module: programs look for "horovod" there. In a class body the name would mean super()'s cell.
-_SavedAsWrapped = type("_SavedAsWrapped", (), {"__class__": property(lambda self: self._wrapped)})
+_SavedAsWrapped: Any = type("_SavedAsWrapped", (), {"__class__": property(lambda self: self._wrapped)})
 
 
-class Distributed(_SavedAsWrapped):  # type: ignore[misc,valid-type]
-    """Of every optimizer that reduces gradients over the ranks."""
+class Distributed(_SavedAsWrapped):
+    """The base of every optimizer that reduces gradients over the ranks."""
 
     _reduction: _Reduction
     _wrapped: type
@@ -214,7 +217,8 @@ def create_distributed_optimizer(
         "_reduction": _Reduction(reducer, factor, aggregation),
     }
     kind = _Keras2 if is_keras_2(keras) else _Keras3
-    distributed = type(cls.__name__, (kind, cls), members).from_config(config)
+    made: Any = type(cls.__name__, (kind, cls), members)
+    distributed = made.from_config(config)
     _copy_state(keras, optimizer, distributed)
     distributed._name = name
     return distributed
@@ -285,7 +289,7 @@ tf.errors.InvalidArgumentError
 
 
 class Values:
-    """What does not differ between ``horovod.keras`` and ``horovod.tensorflow.keras``: collectives on plain values."""
+    """The common part of ``horovod.keras`` and ``horovod.tensorflow.keras``: collectives on plain values."""
 
     def __init__(self, keras: ModuleType, distribute: Callable[..., Any]) -> None:
         self._keras = keras

@@ -17,7 +17,7 @@ def _number(value: Any) -> float:
     return float(value.numpy() if hasattr(value, "numpy") else value)
 
 
-class BroadcastGlobalVariablesCallbackImpl:
+class BroadcastGlobalVariablesCallbackImpl(_keras.BesideCallback):
     """Gives all ranks the root's model and optimizer at the end of the first batch, when all variables are there.
 
     Parameters
@@ -67,7 +67,7 @@ class BroadcastGlobalVariablesCallbackImpl:
         self.broadcast_done = True
 
 
-class MetricAverageCallbackImpl:
+class MetricAverageCallbackImpl(_keras.BesideCallback):
     """Replaces an epoch's metrics by their averages over the ranks; stands before callbacks that use them.
 
     Parameters
@@ -93,7 +93,7 @@ class MetricAverageCallbackImpl:
             ))))  # fmt: skip
 
 
-class LearningRateScheduleCallbackImpl:
+class LearningRateScheduleCallbackImpl(_keras.BesideCallback):
     """Sets the learning rate to ``initial_lr * multiplier(epoch)``.
 
     Parameters
@@ -111,6 +111,11 @@ class LearningRateScheduleCallbackImpl:
         momentum is a number in a step that Keras compiles (Keras 3 on TensorFlow).
     steps_per_epoch : int, optional
         Batches of an epoch, where Keras doesn't know them.
+
+    Raises
+    ------
+    ValueError
+        Without an `initial_lr`; when training begins, without steps per epoch that Keras knows.
     """
 
     keras: ModuleType
@@ -133,7 +138,7 @@ class LearningRateScheduleCallbackImpl:
         self.end_epoch = end_epoch
         self.staircase = staircase
         self.momentum_correction = momentum_correction
-        self.steps_per_epoch = steps_per_epoch
+        self.steps_per_epoch: Any = steps_per_epoch  # a number once training begins, where there is need of one
         self.current_epoch = 0
         self.restore_momentum: Any = None
         self.multiplier = multiplier if callable(multiplier) else lambda epoch: multiplier ** (epoch - start_epoch)
@@ -240,12 +245,12 @@ class LearningRateWarmupCallbackImpl(LearningRateScheduleCallbackImpl):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Add the rate to the metrics, and say that the warm-up is done."""
         super().on_epoch_end(epoch, logs)
-        if self.verbose and epoch == self.end_epoch - 1 and _roda.rank() == 0:
+        if self.verbose and epoch + 1 == self.end_epoch and _roda.rank() == 0:
             rate = _number(self.model.optimizer.learning_rate)
             print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {rate:g}.")
 
 
-class BestModelCheckpointImpl:
+class BestModelCheckpointImpl(_keras.BesideCallback):
     """Saves the model of the best epoch, to a `filepath` that is set later.
 
     Parameters as in ``keras.callbacks.ModelCheckpoint``.

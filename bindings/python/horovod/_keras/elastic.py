@@ -22,6 +22,11 @@ class KerasStateImpl(ObjectState):
         By default the model's. Its variables are made if they aren't there: all ranks need the same.
     **kwargs
         The attributes and their first values.
+
+    Raises
+    ------
+    ValueError
+        For a model that is not built.
     """
 
     keras: ModuleType
@@ -64,7 +69,7 @@ class KerasStateImpl(ObjectState):
         super().sync()
 
 
-class CommitStateCallbackImpl:
+class CommitStateCallbackImpl(_keras.BesideCallback):
     """Commits the state every so many batches, and at the end of every epoch.
 
     Parameters
@@ -97,16 +102,16 @@ class CommitStateCallbackImpl:
         self.state.commit()
 
 
-class UpdateBatchStateCallbackImpl:
+class UpdateBatchStateCallbackImpl(_keras.BesideCallback):
     """Keeps ``state.batch``, and tells Keras' progress that an epoch which is gone on with is shorter.
 
     Parameters
     ----------
-    state : State
+    state : ObjectState
         Has an attribute `batch`.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ObjectState) -> None:
         super().__init__()
         self.state = state
         self.steps_per_epoch: int | None = None
@@ -131,16 +136,16 @@ class UpdateBatchStateCallbackImpl:
         self.state.batch = 0
 
 
-class UpdateEpochStateCallbackImpl:
+class UpdateEpochStateCallbackImpl(_keras.BesideCallback):
     """Keeps ``state.epoch``: epochs that are done, also those before the last reset.
 
     Parameters
     ----------
-    state : State
+    state : ObjectState
         Has an attribute `epoch`.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ObjectState) -> None:
         super().__init__()
         self.state = state
         self.initial_epoch = state.epoch

@@ -1,1 +1,1 @@
-"""What every framework's module shares: life cycle, process sets, exceptions, helpers."""
+"""The common part of all frameworks' modules: life cycle, process sets, exceptions, helpers."""

@@ -78,7 +78,7 @@ def _communicator(comm: Any) -> int | None:
             "Horovod has not been built with MPI support (HOROVOD_WITH_MPI=1): the transport mpi is not usable here, "
             "and `roda-info --plugins` prints the reason. Without it hvd.init() takes no MPI communicator."
         )
-    return comm.py2f()
+    return int(comm.py2f())
 
 
 def _check_duplicates(process_sets: Sequence[ProcessSet], world: ProcessSet | None = None) -> None:
@@ -134,6 +134,8 @@ class HorovodBasics:
         ValueError
             When an argument is wrong, the engine could not start, it runs and does not know one of the sets, or it
             runs in the process that this one was forked from; the text says why.
+        NotImplementedError
+            For process sets made from a communicator, when `comm` is none.
         """
         sets: list[ProcessSet] = []
         if isinstance(process_sets, str):
@@ -215,7 +217,10 @@ class HorovodBasics:
         return _roda.is_initialized()
 
     def start_timeline(self, file_path: str, mark_cycles: bool = False) -> None:
-        """Write a timeline to `file_path` from now on; rank 0 writes, all ranks must have HOROVOD_TIMELINE set."""
+        """Write a timeline to `file_path` from now on; rank 0 writes, all ranks must have HOROVOD_TIMELINE set.
+
+        With `mark_cycles` the engine's cycles are marked in it.
+        """
         self._check_timeline(_roda.start_timeline(os.fspath(file_path), int(mark_cycles)))
 
     def stop_timeline(self) -> None:

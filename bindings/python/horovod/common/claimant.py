@@ -6,8 +6,9 @@ import ctypes
 import os
 from collections.abc import Iterable
 
-from horovod.common.claims import prefix_of
-from horovod.common.operations import ALLREDUCE, DTYPE_NAMES, Max, Request, run, set_id_of
+from horovod._roda import Request
+from horovod.common.claims import Claims, prefix_of
+from horovod.common.operations import ALLREDUCE, DTYPE_NAMES, Max, run, set_id_of
 from horovod.common.process_sets import ProcessSet
 
 _INT64 = DTYPE_NAMES.index("int64")
@@ -24,7 +25,8 @@ class Claimant:
     """
 
     def __init__(self, process_set: ProcessSet) -> None:
-        self._process_set, self._claims = process_set, None
+        self._process_set = process_set
+        self._claims: Claims | None = None
         self._names: set[str] = set()
         self._number = 1
         self._made_in = process_set.claims()

@@ -157,12 +157,14 @@ def run_fn(func: Training, reset: Callable[[], None], *kinds: type[Exception]) -
         just come, call the state's reset callbacks, which may hold collectives, and where any worker needs to, all
         synchronise their state before they go on. Other exceptions pass.
     """
+    lost: tuple[type[Exception], ...] = (HorovodInternalError, *kinds)
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
         notification_manager.init()
         notification_manager.register_listener(state)
-        sync, lost_rank, may_go = True, None, None
+        sync, lost_rank = True, None
+        may_go: Sequence[int] | None = None
         is_between = notification_manager.is_guest()  # it has set up alone, and joins the others
         try:
             while True:
@@ -177,11 +179,11 @@ def run_fn(func: Training, reset: Callable[[], None], *kinds: type[Exception]) -
                         state.sync()
                         notification_manager.synced()
                     return func(state, *args, **kwargs)
-                except (HorovodInternalError, *kinds) as error:
+                except lost as error:
                     if not isinstance(error, HorovodInternalError) and _ENDED not in str(error):
                         raise
                     state.restore()
-                    # Who has the state, too, may be gone.
+                    # The ranks that have copies of the state may be gone.
                     sync, lost_rank, may_go = True, getattr(error, "lost_rank", None), ()
                 except HostsUpdatedInterrupt as interrupt:
                     sync, lost_rank, may_go = not interrupt.skip_sync, None, state.may_go

@@ -22,7 +22,7 @@ _CONTROLS = {code: "�" for code in (*range(9), *range(11, 32), *range(127, 160
 
 
 class Fault(ValueError):
-    """What is wrong with a value; the text names the field by its path."""
+    """A value is wrong; the text names the field by its path."""
 
     def __init__(self, found: str, expected: str = "") -> None:
         super().__init__(found)
@@ -51,7 +51,7 @@ def printable(text: str) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """What a field may be.
+    """The values that a field may have.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def flag() -> Check:
 
 
 def anything() -> Check:
-    """What is not looked at."""
+    """A field whose value is not looked at."""
     return Check("anything", lambda value: value)
 
 

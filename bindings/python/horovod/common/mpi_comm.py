@@ -49,6 +49,11 @@ def resolve_process_sets(process_sets: Sequence[ProcessSet], world: Any) -> list
     -------
     list of list of int
         The same on all processes.
+
+    Raises
+    ------
+    ValueError
+        When the processes named different numbers of sets.
     """
     mine: list[list[int] | None] = []
     for process_set in process_sets:

@@ -59,7 +59,8 @@ def _broadcast(data: bytearray, root_rank: int, name: str, process_set: ProcessS
         BROADCAST, full_name, _UINT8, (len(data),), address, address,
         root=root_rank, process_set=set_id_of(process_set),
     )  # fmt: skip
-    return run([request], 0, lambda _: data)
+    run([request], 0, lambda _: None)
+    return data
 
 
 def _allgather(data: bytearray, name: str, process_set: ProcessSet) -> bytes:
@@ -73,7 +74,8 @@ def _allgather(data: bytearray, name: str, process_set: ProcessSet) -> bytes:
     request = Request(
         ALLGATHER, full_name, _UINT8, (len(data),), _address_of(data), 0, process_set=set_id_of(process_set)
     )
-    return run([request], 1, collect)
+    gathered: bytes = run([request], 1, collect)
+    return gathered
 
 
 def _pickled(obj: Any) -> tuple[bytearray, int, Exception | None]:
@@ -85,7 +87,7 @@ def _pickled(obj: Any) -> tuple[bytearray, int, Exception | None]:
     return bytearray(text), -len(text) if error else len(text), error
 
 
-def _not_pickled(rank: int, reason: bytes) -> str:
+def _not_pickled(rank: int, reason: bytes | bytearray) -> str:
     return f"The object of rank {rank} cannot be pickled: {reason.decode()}"
 
 

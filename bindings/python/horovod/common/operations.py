@@ -252,4 +252,4 @@ def join() -> int:
     """Declare that this rank has no more data, wait for the others, return the rank that joined last."""
     [(_, _, last)] = _roda.run([bare_request(JOIN, 0)], 1)
     restart_numbers_after_join()
-    return last
+    return int(last)

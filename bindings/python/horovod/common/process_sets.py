@@ -29,6 +29,11 @@ class ProcessSet:
         Sorted.
     mpi_comm : object or None
         The communicator that the set was made from.
+
+    Raises
+    ------
+    ValueError
+        For what is neither ranks nor a communicator.
     """
 
     process_set_id: int | None = None
@@ -124,7 +129,7 @@ class _Numbers:
         self._count = itertools.count(1)
 
     def next(self) -> str:
-        # What was started before the join may still be in flight under its number: the names must differ.
+        # Operations that were started before the join may still be in flight under that number: the names must differ.
         number = next(self._count)
         return f"{self.joins}.{number}" if self.joins else str(number)
 
@@ -206,7 +211,7 @@ def set_of_id(set_id: int) -> ProcessSet | None:
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
     """Return the ranks of every process set that is registered now, by id."""
-    return {set_id: _roda.process_set_ranks(set_id) for set_id in _roda.process_set_ids()}
+    return {set_id: _roda.process_set_ranks(set_id) or [] for set_id in _roda.process_set_ids()}
 
 
 _get_process_set_ids_and_ranks = get_process_set_ids_and_ranks  # as Horovod's frameworks' modules call it
@@ -229,6 +234,8 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     ------
     ValueError
         When the set exists, dynamic process sets are off, or the engine does not run.
+    NotImplementedError
+        For a set made from a communicator.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -250,6 +257,11 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Remove a set while the engine runs; collective over all ranks of the job.
+
+    Parameters
+    ----------
+    process_set : ProcessSet
+        The same on all ranks.
 
     Returns
     -------

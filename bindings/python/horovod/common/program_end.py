@@ -74,10 +74,10 @@ def _set_hooks() -> None:
     _chain_excepthook()
     if isinstance(sys.exit, types.BuiltinFunctionType):
         _watch_exits()
-        sys.exit = _exit
+        sys.exit = _exit  # type: ignore[assignment]  # takes any number of arguments, to raise what sys.exit would
         quitter = type(getattr(builtins, "exit", None))
         if quitter.__module__ == "_sitebuiltins":  # exit() and quit()
-            quitter.__call__ = lambda _self, status=None: sys.exit(status)  # type: ignore[method-assign]
+            quitter.__call__ = lambda _self, status=None: sys.exit(status)  # type: ignore[method-assign,misc]
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
@@ -227,13 +227,14 @@ def _chain_excepthook() -> None:
     def hook(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
         global _ended_by
         if error is _ended_by or _goes_on():
-            return before(kind, error, trace)
+            before(kind, error, trace)
+            return
         is_told, _ended_by = False, error
         with contextlib.suppress(Exception):
             is_told = end_by(error)
         if not is_told or before is not sys.__excepthook__:
             before(kind, error, trace)
-        return None
+        return
 
     hook.tells_launcher = True  # type: ignore[attr-defined]
     sys.excepthook = hook
@@ -339,7 +340,7 @@ def finish() -> None:
 
 
 def _shut_down_at_exit() -> None:
-    error = getattr(sys, "last_value", None)
+    error: Any = getattr(sys, "last_value", None)
     if error is not _ended_by and _has_ended_the_program(error):  # a hook set since then calls none before it
         with contextlib.suppress(Exception):
             end_by(error)
@@ -353,7 +354,7 @@ def _has_ended_the_program(error: Any) -> bool:
         return False
     code = trace.tb_frame.f_code
     is_programs = code.co_name == _OUTERMOST[0] and trace.tb_frame.f_globals.get("__name__") == "__main__"
-    return is_programs or code.co_name == _OUTERMOST[1]
+    return is_programs or bool(code.co_name == _OUTERMOST[1])
 
 
 def _watch_ipython() -> None:

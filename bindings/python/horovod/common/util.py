@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from packaging import version as _version
+from packaging.version import parse
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,7 +96,7 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
         Name of the binding, for the message.
     ext_env_var : str
         Build variable of the original that asks for the binding, for the message.
-    pkg_path : str
+    pkg_path, *args : str
         Unused: there is one extension for all frameworks.
     """
     del pkg_path, args
@@ -171,7 +171,7 @@ def is_version_greater_equal_than(ver: str, target: str) -> bool:
             raise ValueError("This function only accepts string arguments. \n Received type: " + str(type(value)))
         if len(value.split(".")) < 3:
             raise ValueError("We only accepts version values in the form of: major.minor.patch. \n Received: " + value)
-    return _version.parse(ver) >= _version.parse(target)
+    return bool(parse(ver) >= parse(target))
 
 
 def check_installed_version(name: str, version: str, exception: Exception | None = None) -> None:
@@ -211,7 +211,8 @@ def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[int | 
         warnings.warn(
             "Parameter `average` has been replaced with `op` and will be removed.", DeprecationWarning, stacklevel=3
         )
-        return reduce_ops.Average if average else reduce_ops.Sum
+        chosen: int = reduce_ops.Average if average else reduce_ops.Sum
+        return chosen
 
     return reduction
 
@@ -257,8 +258,11 @@ def ranks_in_brief(ranks: Collection[Any]) -> str:
     return ",".join("-".join(map(str, run)) for run in runs)
 
 
-def interface(module: dict[str, Any]) -> tuple[list[str], Callable[[], list[str]]]:
-    """Return the ``__all__`` and ``__dir__`` of a framework's module, given at its end: its users' names."""
+def interface(module: dict[str, Any], *not_horovods: str) -> tuple[list[str], Callable[[], list[str]]]:
+    """Return the ``__all__`` and ``__dir__`` of a framework's module, given at its end: its users' names.
+
+    Those of `not_horovods` are none of ``__all__``: in a program that imports all of Horovod they may be its own.
+    """
     names = sorted(
         name
         for name, each in module.items()
@@ -266,4 +270,4 @@ def interface(module: dict[str, Any]) -> tuple[list[str], Callable[[], list[str]
         and name not in ("Any", "annotations", "interface", "require_framework")
         and not (inspect.ismodule(each) and not each.__name__.startswith("horovod."))
     )
-    return names, lambda: names
+    return [name for name in names if name not in not_horovods], lambda: names

@@ -78,7 +78,7 @@ class AsyncDataLoaderMixin:
 
 
 class _Failure:
-    """What ended the thread, in its place behind the batches before it."""
+    """The error that ended the thread, in its place behind the batches before it."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

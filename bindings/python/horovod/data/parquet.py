@@ -35,7 +35,7 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What the footers of a folder's files say.
+    """A folder of files, as their footers describe it.
 
     Attributes
     ----------

@@ -33,4 +33,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         print(f"horovod.doctor: {error}", file=sys.stderr)
         return 1
-    return page.main(arguments)
+    return page.main(arguments) or 0

@@ -1,4 +1,4 @@
-"""What the machine, or the container, grants to a job."""
+"""The resources that the machine, or the container, grants to a job."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def system(root: Path) -> Finding:
 
 def cores(topology: Mapping[str, Any]) -> Finding:
     """Tell the cores of this machine, and how many of them this process may use."""
-    machine = next(iter(topology.get("machines", {}).values()), {})
+    machine: dict[str, Any] = next(iter(topology.get("machines", {}).values()), {})
     model = next((package["model"] for package in machine.get("packages", [])), platform.machine())
     usable = len(os.sched_getaffinity(0))
     text = f"{len(machine.get('cores', [])) or '?'} cores ({model}), of which this process may use {usable} threads"
@@ -177,7 +177,7 @@ def clock(root: Path) -> Finding:
 
 def gpus(topology: Mapping[str, Any], root: Path) -> Finding:
     """Tell the GPUs and their driver."""
-    machine = next(iter(topology.get("machines", {}).values()), {})
+    machine: dict[str, Any] = next(iter(topology.get("machines", {}).values()), {})
     models = [gpu.get("model") or "of an unknown model" for gpu in machine.get("gpus", [])]
     driver = _line(root / "sys/module/nvidia/version")
     if not models:

@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
-import horovod
-from horovod.doctor.finding import BROKEN, OK, WARNING, Ended, Finding, run
+from horovod.child import Ended, run
+from horovod.doctor.finding import BROKEN, OK, WARNING, Finding
+from horovod.places import PACKAGE
 from horovod.runner import mpi_run
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.util import network
@@ -30,7 +30,7 @@ _LOW = 0.1
 # More than this part: the machine was slower while the ceiling was measured.
 _HIGH = 1.25
 NO_MPIRUN = "no mpirun starts its ranks: there is none in PATH, or the first one does not work"
-# Of another job that this process is part of, and what would choose another transport.
+# Variables of another job that this process is part of, and those that would choose another transport.
 _OF_A_JOB = re.compile(
     r"HOROVOD_(RANK|SIZE|LOCAL_|CROSS_|HOSTNAME|GLOO_RENDEZVOUS|RENDEZVOUS|SECRET|ELASTIC|CONTROLLER|CPU_OPERATIONS|SELECT)"
     r"|_HOROVOD|OMPI_COMM|OMPI_MCA_(ess|orte)|PMI_|PMIX_|SLURM_|(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT)$"
@@ -64,7 +64,8 @@ def memory_copy() -> float:
 
     def copy(_: int) -> float:
         source, target = (ctypes.create_string_buffer(SIZE) for _ in range(2))
-        times, end = [], time.perf_counter() + _MEASURED
+        times: list[float] = []
+        end = time.perf_counter() + _MEASURED
         while len(times) < 3 or time.perf_counter() < end:
             start = time.perf_counter()
             ctypes.memmove(target, source, SIZE)  # without the interpreter's lock
@@ -131,7 +132,7 @@ def _environment() -> dict[str, str]:
 
 def _two_ranks(transport: str) -> Ended:
     """Run an allreduce of :data:`SIZE` bytes on two ranks; an empty name is the engine's own choice."""
-    program = str(Path(horovod.__file__).parent / "bin" / "roda-perf")
+    program = str(PACKAGE / "bin" / "roda-perf")
     command = [program, "-c", "allreduce", "-s", str(SIZE), "-w", "2", "-i", "10", "--json"]
     environment = _environment()
     if transport:

@@ -1,4 +1,4 @@
-"""What is installed: the engine and its transports, frameworks with their bindings, MPI."""
+"""The installed software: the engine and its transports, frameworks with their bindings, MPI."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import horovod
-from horovod.build_plugin import users_folder
+from horovod.child import Ended, run
 from horovod.common.util import packages_of
-from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Ended, Finding, install_line, pip_line, run
+from horovod.doctor.finding import ABSENT, BROKEN, OK, WARNING, Finding, install_line, pip_line
 from horovod.doctor.loader import explain
+from horovod.places import users_folder
 from horovod.runner.mpi_run import implementation_in
 
 _installed = partial(Finding, "Installation")
@@ -37,7 +38,7 @@ _FRAMEWORKS = (
     ("ray", "ray", "horovod.ray"),
 )
 FRAMEWORKS = tuple(module for module, *_ in _FRAMEWORKS)
-# What a library's file is called, of those whose version matters to a job.
+# Names of files of the libraries whose version matters to a job.
 _LIBRARIES = (
     "libroda",
     "libc.so",

@@ -40,8 +40,9 @@ from horovod.jax.mpi_ops import (
     grouped_allreduce as grouped_allreduce,
     grouped_reducescatter as grouped_reducescatter,
     join as join,
+    reduce as reduce,
     reducescatter as reducescatter,
     remove_process_set as remove_process_set,
 )
 
-__all__, __dir__ = interface(globals())
+__all__, __dir__ = interface(globals(), "reduce")

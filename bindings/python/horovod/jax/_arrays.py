@@ -9,13 +9,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from horovod._roda import Request
 from horovod.common import operations
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.objects import memory_of
-from horovod.common.operations import Request
 
 try:
-    from jax.errors import JaxRuntimeError
+    from jax.errors import JaxRuntimeError as JaxRuntimeError
 except ImportError:  # before 0.4.36
     from jaxlib.xla_extension import XlaRuntimeError as JaxRuntimeError
 
@@ -23,14 +23,14 @@ _ALIGNMENT = 64  # of memory that JAX takes over without a copy
 _WORTH_NO_COPY = 1 << 16
 
 _NUMBERS: dict[Any, int] = {jax.numpy.dtype(name): number for number, name in enumerate(operations.DTYPE_NAMES)}
-# What the engine can't compute with travels as something of the same size.
+# A dtype that the engine can't compute with travels as another of the same size.
 _STAND_INS = {"uint32": "int32", "uint64": "int64", "complex64": "int64"}
 _NUMBERS.update({np.dtype(name): operations.DTYPE_NAMES.index(other) for name, other in _STAND_INS.items()})
 _NOT_REDUCED = {dtype for dtype in _NUMBERS if dtype.name in _STAND_INS or dtype.name.startswith("float8")}
 
 
 class CollectiveError(HorovodInternalError, JaxRuntimeError):
-    """What a collective outside of compiled functions ends with; both of its bases may be caught."""
+    """A collective outside of compiled functions has failed; both bases of this error may be caught."""
 
 
 def check_dtype(dtype: Any, is_reduced: bool) -> None:

@@ -22,6 +22,7 @@ from horovod.common.operations import (
     BARRIER,
     BROADCAST,
     NOT_INITIALIZED,
+    REDUCE,
     REDUCESCATTER,
     Adasum,
     Average,
@@ -79,7 +80,7 @@ def bind(
         One for each.
     """
     for array in arrays:
-        _arrays.check_dtype(array.dtype, collective in (ALLREDUCE, REDUCESCATTER))
+        _arrays.check_dtype(array.dtype, collective in (ALLREDUCE, REDUCE, REDUCESCATTER))
     return collective_p.bind(
         *arrays, collective=collective, name=name, process_set=process_set, op=op, root=root,
         prescale=float(prescale), postscale=float(postscale), rows=rows, splits=splits, received=received,
@@ -143,7 +144,8 @@ def _run(*arrays: Any, **params: Any) -> list[Any]:
     fields = {key: params[key] for key in ("op", "root", "process_set", "prescale", "postscale", "splits")}
     has_shape = collective not in (ALLGATHER, ALLTOALL)
     shapes = [_shape_of(params, i, array.shape) if has_shape else None for i, array in enumerate(arrays)]
-    return _arrays.run(arrays, collective, params["name"], shapes, **fields)
+    results = _arrays.run(arrays, collective, params["name"], shapes, **fields)
+    return list(arrays) if collective == REDUCE and params["root"] != _roda.rank() else results
 
 
 def _lower(ctx: Any, *operands: Any, rows: Any, received: Any, splits: Any, **params: Any) -> Any:
@@ -153,7 +155,7 @@ def _lower(ctx: Any, *operands: Any, rows: Any, received: Any, splits: Any, **pa
     text = "" if splits is None else " ".join(map(str, splits))
     # Results of the operands' shapes lie in the operands' memory, which XLA copies first where the program needs it
     # later: the first touch of new memory would take longer than the collective.
-    is_in_place = params["collective"] in (ALLREDUCE, BROADCAST, BARRIER)
+    is_in_place = params["collective"] in (ALLREDUCE, BROADCAST, BARRIER, REDUCE)
     # XLA keeps what has a side effect: it neither drops nor merges nor moves such calls, and runs those of one program
     # one after the other, in an order that is the same on all ranks that run the same program.
     rule = _ffi.lowering(
@@ -198,6 +200,8 @@ mlir.register_lowering(collective_p, _lower_for_cuda, platform="cuda")
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[list[Any], list[Any]]:
+    if params["collective"] == REDUCE:
+        raise NotImplementedError("A reduce has no gradient: use an allreduce.")
     results = collective_p.bind(*primals, **params)
     active = [i for i, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
     if params["collective"] == ALLGATHER and params["rows"] is None:

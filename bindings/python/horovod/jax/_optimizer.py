@@ -17,7 +17,7 @@ from horovod.jax._collectives import bind, parts_of, place_in
 from horovod.jax.compression import Compression, Compressor
 
 Tree = Any
-# Of gradients, the optimizer's state, parameters and further arguments: updates and the new state.
+# A step makes updates and the new state of gradients, the optimizer's state, parameters and further arguments.
 Step = Callable[[Tree, Any, Any, dict[str, Any]], "tuple[Tree, Any]"]
 
 
@@ -81,7 +81,10 @@ def distributed(
         raise ValueError(f"backward_passes_per_step is at least 1, not {backward_passes_per_step}.")
     if sharded and (op == Adasum or compression is not Compression.none):
         raise ValueError("sharded=True works with op=Average or Sum, and without compression.")
-    factors = {"prescale_factor": 1 / gradient_predivide_factor, "postscale_factor": gradient_predivide_factor}
+    factors: dict[str, Any] = {
+        "prescale_factor": 1 / gradient_predivide_factor,
+        "postscale_factor": gradient_predivide_factor,
+    }
 
     claimant = Claimant(process_set)
 
@@ -141,7 +144,7 @@ class _Parts:
     """Every tensor in memory order, divided over the ranks as a reducescatter does it."""
 
     def __init__(
-        self, optimizer: Any, name: Callable[[], str], op: int, process_set: int, factors: dict[str, float]
+        self, optimizer: Any, name: Callable[[], str], op: int, process_set: int, factors: dict[str, Any]
     ) -> None:
         self._optimizer, self._name, self._op, self._set = optimizer, name, op, process_set
         self._factors = {"prescale": factors["prescale_factor"], "postscale": factors["postscale_factor"]}

@@ -32,6 +32,7 @@ from horovod.common.operations import (
     ALLTOALL,
     BARRIER,
     BROADCAST,
+    REDUCE,
     REDUCESCATTER,
     check_adasum,
     join as join,
@@ -148,6 +149,36 @@ def allreduce(
         check_adasum(process_set)
     factors = {"prescale": prescale_factor, "postscale": postscale_factor}
     return _reduce(tensor, ALLREDUCE, "allreduce", name, compression, process_set, op=op, **factors)
+
+
+@_note_raises
+def reduce(
+    tensor: Tree,
+    root_rank: int,
+    name: str | None = None,
+    op: int = Average,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Tree:
+    """Reduce an array over all ranks; the root alone gets the result. Not differentiable.
+
+    Parameters
+    ----------
+    tensor : array or pytree of arrays
+        Of the same shapes and dtypes on all ranks. A tree travels as one group, in which dtypes may differ.
+    root_rank : int
+        World rank, also for a process set.
+    name, op, prescale_factor, postscale_factor, process_set
+        As in :func:`allreduce`, without ``Adasum``.
+
+    Returns
+    -------
+    array or pytree of arrays
+        On the root the reduction, with the shapes and dtypes of `tensor`; on the other ranks `tensor`.
+    """
+    factors = {"prescale": prescale_factor, "postscale": postscale_factor}
+    return _run(tensor, REDUCE, "reduce", name, process_set, op=op, root=root_of(root_rank), **factors)
 
 
 def grouped_allreduce(

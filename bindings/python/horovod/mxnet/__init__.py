@@ -38,6 +38,7 @@ from horovod.mxnet.mpi_ops import (
     grouped_allreduce as grouped_allreduce,
     grouped_allreduce_ as grouped_allreduce_,
     grouped_reducescatter as grouped_reducescatter,
+    reduce as reduce,
     reducescatter as reducescatter,
 )
 from horovod.mxnet.optimizer import (
@@ -46,4 +47,4 @@ from horovod.mxnet.optimizer import (
 )
 from horovod.version import __version__ as __version__
 
-__all__, __dir__ = interface(globals())
+__all__, __dir__ = interface(globals(), "reduce")

@@ -24,6 +24,11 @@ def broadcast_parameters(params: Any, root_rank: int = 0, prefix: str | None = N
         World rank of the sender.
     prefix : str, optional
         Put in front of the names, where two models have the same.
+
+    Raises
+    ------
+    ValueError
+        For what is neither.
     """
     if size() == 1:
         return

@@ -18,6 +18,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
+from horovod._roda import Request
 from horovod.common import operations, program_end
 from horovod.common.basics import (
     Adasum as Adasum,
@@ -240,6 +241,39 @@ def _reduced(
     return inputs if outputs is None else outputs
 
 
+@_note_raises
+def reduce(
+    tensor: NDArray,
+    root_rank: int,
+    name: str | None = None,
+    op: int = Average,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    priority: int = 0,
+) -> NDArray:
+    """Reduce an array over all ranks; the root alone gets the result.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Of the same shape and dtype on all ranks; left as it is.
+    root_rank : int
+        World rank, also for a process set.
+    name, op, prescale_factor, postscale_factor, process_set, priority
+        As of :func:`allreduce`.
+
+    Returns
+    -------
+    NDArray
+        New: on the root the reduction, on the other ranks a copy of `tensor`.
+    """
+    result = _checked(tensor).copy()
+    names, factors = [tensor_name("reduce", name, process_set)], (prescale_factor, postscale_factor)
+    _push(operations.REDUCE, [result], None, names, process_set, priority, op, root_of(root_rank), *factors)
+    return result
+
+
 # --- broadcast ---
 
 
@@ -361,7 +395,7 @@ def _scattered(
 # --- allgather and alltoall: the result's shape is the ranks' to say ---
 
 
-def _request(collective: int, name: str, tensor: NDArray, process_set: ProcessSet, **more: Any) -> operations.Request:
+def _request(collective: int, name: str, tensor: NDArray, process_set: ProcessSet, **more: Any) -> Request:
     tensor.wait_to_read()
     address = ctypes.c_void_p()
     mx.base.check_call(mx.base._LIB.MXNDArrayGetData(tensor.handle, ctypes.byref(address)))
@@ -370,7 +404,7 @@ def _request(collective: int, name: str, tensor: NDArray, process_set: ProcessSe
     if number is None:
         raise ValueError(f"Arrays of {dtype} are not supported.")
     set_id = set_id_of(process_set)
-    return operations.Request(collective, name, number, tensor.shape, address.value or 0, 0, process_set=set_id, **more)
+    return Request(collective, name, number, tensor.shape, address.value or 0, 0, process_set=set_id, **more)
 
 
 def _adopted(output: tuple[Any, ...], like: NDArray) -> NDArray:

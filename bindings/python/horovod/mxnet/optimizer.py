@@ -39,14 +39,15 @@ class _Averager:
             return
         prefix = self._claimant.prefix(names)
         for place in _groups(len(gradients), self._num_groups):
-            factors = dict(zip(("prescale_factor", "postscale_factor"), self._factors))
+            prescale, postscale = self._factors
             grouped_allreduce_(
                 gradients[place],
                 name=prefix + names[place.start],
                 priority=-place.start,
                 op=Average,
                 process_set=self._set,
-                **factors,
+                prescale_factor=prescale,
+                postscale_factor=postscale,
             )
 
 
@@ -63,6 +64,11 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         Gradients are averaged in as many groups; 0: each for itself.
     process_set : ProcessSet
         Who takes part.
+
+    Raises
+    ------
+    TypeError
+        For what is no optimizer of MXNet.
     """
 
     def __init__(

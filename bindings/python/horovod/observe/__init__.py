@@ -1,4 +1,4 @@
-"""What a job does and did: ``roda-doctor PID``, ``roda-top`` and ``roda-trace``.
+"""Tools that look at a job: ``roda-doctor PID``, ``roda-top`` and ``roda-trace``.
 
 Nothing here loads the engine or a framework: the tools read what the ranks of a job leave in memory and in files.
 """

@@ -1,4 +1,4 @@
-"""What to do about where the time of a job's steps goes: one sentence for each cause that is found."""
+"""Advice on the time of a job's steps: one sentence for each cause that is found."""
 
 from __future__ import annotations
 

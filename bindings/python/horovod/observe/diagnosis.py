@@ -1,4 +1,4 @@
-"""What is wrong with a job, in words, from the flight recorders of its ranks."""
+"""The diagnosis of a job, in words, from the flight recorders of its ranks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from horovod.observe.flight import Operation, Rank
 
-# What is younger is a job at work.
+# A wait that is younger is that of a job at work.
 _LONG_S = 1.0
 
 

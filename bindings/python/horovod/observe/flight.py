@@ -36,7 +36,7 @@ from horovod.common.model import (
 _SEGMENT = re.compile(r"/(memfd:roda-control|dev/shm/roda-control-\w+) \(deleted\)")
 _ROOMS = struct.Struct("=8x8sQQQQQ")
 _HEADER = struct.Struct("=8sIIiiiiQqqQQQ64s64sQ296s")
-# Of a job's ranks on every host, most telling first.
+# Variables that all ranks of a job have alike, on every host; the most telling first.
 _TELL_JOBS_APART = (
     "HOROVOD_GLOO_RENDEZVOUS_PORT", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "MASTER_PORT", "SLURM_JOB_ID",
 )  # fmt: skip
@@ -76,7 +76,7 @@ class Operation:
 
     @property
     def key(self) -> tuple[int, str]:
-        """What ranks agree on it by."""
+        """The set and the name by which ranks agree on the operation."""
         return self.set, self.name
 
     @property
@@ -92,7 +92,7 @@ class Operation:
 
 @dataclass
 class Rank:
-    """What one rank recorded."""
+    """The record of one rank."""
 
     rank: int = of(whole(0, _MOST_32))
     size: int = of(whole(1, _MOST_32))
@@ -152,13 +152,17 @@ def _state_of(pid: int) -> str:
 
 
 def _operation(data: bytes) -> Operation | None:
-    number, *times, size, group, code, missing, count, collective, dtype, length, cut, name = _ENTRY.unpack(data)
+    (
+        number, submitted, agreed, launched, ended, size, group, code, missing, count,
+        collective, dtype, length, cut, name,
+    ) = _ENTRY.unpack(data)  # fmt: skip
     if number == 0:
         return None
     end = name[:length].decode(errors="replace")
+    collectives, dtypes = _names()
     operation = Operation(
-        number, f"…{end}" if cut else end, *map(_name_in, _names(), (collective, dtype)), group, size,
-        *times, code, missing, count,
+        number, f"…{end}" if cut else end, _name_in(collectives, collective), _name_in(dtypes, dtype), group, size,
+        submitted, agreed, launched, ended, code, missing, count,
     )  # fmt: skip
     try:
         check_fields(operation)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from horovod.observe.rates import Rates
 from horovod.runner.util.door import Door
 
-_METRICS = {
+_METRICS: dict[str, tuple[str, str, Callable[[Rates], float | None]]] = {
     "roda_operations_total": ("counter", "Collectives that have ended.", lambda each: each.rank.ended),
     "roda_bytes_total": ("counter", "Bytes of their tensors on this rank.", lambda each: each.rank.ended_bytes),
     "roda_up": ("gauge", "1: the process runs, 0: it is stopped or gone.", lambda each: each.rank.process == "running"),

@@ -25,7 +25,7 @@ from horovod.runner.util.remote import remote_arguments
 _MOST_OF_ERRORS = 1 << 16
 _MOST_CHARACTERS = 1 << 28  # of a line; a longer one is cut, and none of JSON then
 _ANSWER_SECONDS = 20.0  # for what a host says first, and next
-# What a host may be called: the names stand in the memory of processes that may be somebody else's.
+# Names that a host may have: they stand in the memory of processes that may be somebody else's.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 
 Answer = TypeVar("Answer")
@@ -41,7 +41,7 @@ def add_others(parser: argparse.ArgumentParser) -> None:
 
 
 class _Child(Generic[Answer]):
-    """What one host says; a thread reads it, so that nobody waits for a host that hangs."""
+    """The answers of one host; a thread reads them, so that nobody waits for a host that hangs."""
 
     def __init__(self, command: Sequence[str], parse: Callable[[str], Answer]) -> None:
         self.answer: Answer | None = None  # the latest

@@ -1,4 +1,4 @@
-"""What a rank did lately, from two looks at its flight recorder."""
+"""A rank's rates lately, from two looks at its flight recorder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RATE = model.number()
 
 @dataclass
 class Rates:
-    """What one rank did between two looks."""
+    """The rates of one rank between two looks."""
 
     operations: float = of(_RATE)  # a second
     bytes: float = of(_RATE)  # a second
@@ -31,7 +31,7 @@ class Rates:
     waits: float = of(_RATE)  # share of the time in which something waits for other ranks
     runs: float = of(_RATE)  # share of the time in which data move
     oldest_wait: float = of(_RATE)  # seconds
-    rank: flight.Rank = None  # type: ignore[assignment] (told apart from the rest)
+    rank: flight.Rank = None  # type: ignore[assignment]  # told apart from the rest
 
 
 @dataclass

@@ -37,6 +37,11 @@ def choose_steps(files: Sequence[TimelineFile], most_bytes: int = _MOST_BYTES) -
         The ranks' files. The first one tells the steps apart.
     most_bytes : int
         How much is read of all files together.
+
+    Raises
+    ------
+    NoTimelineError
+        When no tensor comes twice in the first file.
     """
     total = sum(file.size for file in files)
     whole = None

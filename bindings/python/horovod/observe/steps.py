@@ -20,7 +20,7 @@ NEGOTIATE = "negotiate"
 QUEUE = "queue"
 PACK = "pack"
 UNPACK = "unpack"
-# What comes first wins where several tensors are at different points at a time; the stages' names come before these.
+# The first of these wins where several tensors are at different points at a time; stages' names come before all.
 _FURTHEST = (PACK, UNPACK, QUEUE, NEGOTIATE, WAIT)
 
 
@@ -76,7 +76,7 @@ class Launch:
 
     @property
     def gigabytes_per_second(self) -> float:
-        """Of the tensors' own bytes."""
+        """The rate at which the tensors' own bytes travel."""
         return self.bytes / max(self.end - self.begin, 1e-3) / 1e3
 
 
@@ -109,7 +109,7 @@ class RankStep:
 
 @dataclass
 class Bar:
-    """What a rank does for a while in a step that is drawn. Times in microseconds of its file."""
+    """A phase of a rank in a step that is drawn. Times in microseconds of its file."""
 
     begin: float
     end: float
@@ -118,7 +118,7 @@ class Bar:
 
 @dataclass
 class RankSteps:
-    """What one rank did in the steps that were read."""
+    """One rank's part of the steps that were read."""
 
     about: About
     windows: dict[int, Interval]  # by the step's number, from 0; the rank's own, from submission to submission
@@ -270,6 +270,11 @@ def of_rank(timeline: RankTimeline, steps: Steps, order: list[str]) -> RankSteps
         The job's.
     order : list of str
         The phases of ranks before, for which others give way; those of this rank are put before them.
+
+    Raises
+    ------
+    NoTimelineError
+        When the rank has no time in the steps.
     """
     windows = step_windows(timeline, steps)
     if not windows:
@@ -381,8 +386,8 @@ def _sizes(launches: Sequence[Launch], measured: Mapping[int, float]) -> list[By
             by_size[launch.bytes.bit_length() - 1].append(launch.gigabytes_per_second)
     told = []
     for power, own in sorted(by_size.items()):
-        nearest = min(measured, key=lambda size, middle=power + 0.5: abs(math.log2(size) - middle), default=None)
-        known = measured[nearest] if nearest and abs(math.log2(nearest) - power - 0.5) <= 2 else None
+        off, nearest = min(((abs(math.log2(size) - power - 0.5), size) for size in measured), default=(math.inf, 0))
+        known = measured[nearest] if off <= 2 else None
         told.append(BySize(1 << power, len(own), statistics.median(own), max(own), known))
     return told
 

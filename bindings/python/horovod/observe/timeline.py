@@ -31,7 +31,7 @@ _HEAD = 1 << 18  # more than a line has
 
 @dataclass(frozen=True)
 class About:
-    """What an event tells of the file, of a tensor, or of a launch."""
+    """An event's arguments: of the file, of a tensor, or of a launch."""
 
     name: str | None = of(text(), default=None)
     start_time_since_epoch_in_micros: float | None = of(_TIME, default=None)
@@ -51,7 +51,7 @@ _ABOUT = modelled(About)
 
 @dataclass
 class Part:
-    """What ran for a launch for a while: a copy, or a stage of its plan."""
+    """A part of a launch that ran for a while: a copy, or a stage of its plan."""
 
     what: str
     row: int
@@ -75,7 +75,7 @@ class Use:
 
     @property
     def key(self) -> Key:
-        """What is equal on all ranks; without a number in a file that does not tell of launches."""
+        """A key that is equal on all ranks; without a number in a file that does not tell of launches."""
         return self.args.set, self.args.launch
 
     def is_whole(self) -> bool:
@@ -85,7 +85,7 @@ class Use:
 
 @dataclass
 class RankTimeline:
-    """What one rank's file says, in the order in which tensors were announced."""
+    """The content of one rank's file, in the order in which tensors were announced."""
 
     about: About
     uses: list[Use]
@@ -141,7 +141,7 @@ def _fields(event: Any, index: int) -> tuple[str, int | None, float, str, int | 
 
 
 class _Row:
-    """What is known of a tensor so far. Other ranks may announce it again before it has ended here."""
+    """A tensor before its operation has ended. Other ranks may announce it again before it has ended here."""
 
     def __init__(self, name: str, number: int) -> None:
         self.name, self.number = name, number

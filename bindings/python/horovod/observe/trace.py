@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from horovod.command_line import Parser, tool
 from horovod.common import model
@@ -120,7 +121,7 @@ def _analyse(paths: Sequence[Path], measured: Mapping[int, float]) -> steps.Repo
             if not ranks:
                 raise
             left_out.append(str(error))
-    report = steps.report(told, ranks, first, order, measured, left_out)
+    report = steps.report(told, ranks, cast("timeline.RankTimeline", first), order, measured, left_out)
     report.advice = advise(report)
     return report
 

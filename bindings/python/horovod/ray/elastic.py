@@ -58,6 +58,11 @@ class TestDiscovery(RayHostDiscovery):
         Seconds after which one goes or comes.
     use_gpu, cpus_per_slot, gpus_per_slot
         See :class:`RayHostDiscovery`.
+
+    Raises
+    ------
+    ValueError
+        When `min_hosts` is below 1 or above `max_hosts`.
     """
 
     __test__ = False  # for pytest: no test

@@ -27,7 +27,7 @@ _LOOK_SECONDS = 0.5  # between looks at the hosts that a thread finds
 
 @dataclass
 class Resources:
-    """What each worker takes of its node, in Ray's counts, and what it finds in its environment."""
+    """The resources of its node that each worker takes, in Ray's counts, and the variables that it finds."""
 
     cpus: float
     gpus: float
@@ -121,7 +121,7 @@ class ElasticRun:
         cause = self._errors.get(error.name, error)
         if not isinstance(cause, HorovodInternalError):
             return cause
-        # What an engine says of others: the last that is not.
+        # An engine's errors tell of others: the last other error is the cause.
         return next((e for e in reversed(self._errors.values()) if not isinstance(e, HorovodInternalError)), cause)
 
     # --- what happens ---

@@ -70,7 +70,7 @@ def open_exchange() -> Any:
 
 
 class Inbox:
-    """What workers left for the driver. One thread.
+    """The messages that workers left for the driver. One thread.
 
     Attributes
     ----------

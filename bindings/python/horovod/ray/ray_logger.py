@@ -1,4 +1,4 @@
-"""What a worker tells the driver while it trains: ``ray_logger.log({"epoch": 3})`` reaches the callbacks of the run."""
+"""A worker's messages to the driver while it trains: ``ray_logger.log({"epoch": 3})`` reaches the run's callbacks."""
 
 from __future__ import annotations
 

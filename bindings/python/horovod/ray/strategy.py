@@ -57,7 +57,7 @@ def check_gpus(use_gpu: bool, gpus: float | None, name: str) -> None:
 
 @dataclass(frozen=True)
 class Demand:
-    """What workers are asked for.
+    """The demand for workers.
 
     Attributes
     ----------

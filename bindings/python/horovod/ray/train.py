@@ -60,7 +60,7 @@ class HorovodTrainer(DataParallelTrainer):
         Called on each worker, with `train_loop_config` if it takes an argument.
     horovod_config : HorovodConfig, optional
         Options of the job.
-    **more
+    scaling_config, dataset_config, run_config, datasets, **more
         Of Ray's ``DataParallelTrainer``.
     """
 

@@ -85,7 +85,7 @@ class BaseHorovodWorker:
     def execute(self, func: Callable[[Any], Any], exchange: Any = None) -> Any:
         """Call a function with the object, or with None; what it logs goes to `exchange`."""
         sender = None if exchange is None else Sender(exchange, None)
-        ray_logger.configure(sender and sender.send)
+        ray_logger.configure(None if sender is None else sender.send)
         try:
             return func(self.executable)
         except BaseException as error:

@@ -71,10 +71,13 @@ def run(
         Of an elastic job, as the flags of ``horovodrun``. Only the results of `min_num_proc` ranks are returned.
     hosts, hostfile : str, optional
         Where: ``host:slots,host:slots``, or a file with lines ``<host> slots=<n>``; by default this host.
-    start_timeout, ssh_port, ssh_identity_file, output_filename, verbose, use_gloo, use_mpi, network_interfaces
+    start_timeout, ssh_port, ssh_identity_file, disable_cache, output_filename, verbose, use_gloo, use_mpi, mpi_args, \
+network_interfaces
         As the flags of ``horovodrun``.
     executable : str, optional
         Python to run; by default this one.
+    np, min_np, max_np, network_interface
+        Former names of `num_proc`, `min_num_proc`, `max_num_proc` and `network_interfaces`.
 
     Returns
     -------

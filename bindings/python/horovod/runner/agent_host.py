@@ -1,14 +1,17 @@
 """What an agent asks of its host; see agent.py."""
 
+from __future__ import annotations
+
 import ctypes
 import errno
 import os
 import resource
 import signal
 import tempfile
+from collections.abc import Callable
 
 
-def load_prctl():
+def load_prctl() -> Callable[..., int]:
     """Return prctl, or a function that does nothing where there is none."""
     try:
         return ctypes.CDLL(None, use_errno=True).prctl
@@ -16,7 +19,7 @@ def load_prctl():
         return lambda *_: -1
 
 
-def reason(error):
+def reason(error: OSError) -> str:
     """Return the words of an OSError: with the limit on open files, and what raises it, where that was met."""
     if error.errno == errno.EMFILE:
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -26,7 +29,7 @@ def reason(error):
     return error.strerror or str(error)
 
 
-def limit_met(number, seconds):
+def limit_met(number: int, seconds: float) -> str | None:
     """Return the words for a signal by which Linux ended a process at a limit; None for another signal.
 
     The process had taken so many seconds of a core.
@@ -40,9 +43,9 @@ def limit_met(number, seconds):
     return None
 
 
-def descendants(root):
+def descendants(root: int) -> list[int]:
     """Return the ids of all live processes below `root`."""
-    children = {}
+    children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -61,7 +64,7 @@ def descendants(root):
     return found
 
 
-def signal_all(number):
+def signal_all(number: int) -> None:
     """Signal every descendant, once: by process group, where that is not our own."""
     groups = set()
     for pid in descendants(os.getpid()):
@@ -76,7 +79,7 @@ def signal_all(number):
             continue  # it ended meanwhile
 
 
-def memory_file(data):
+def memory_file(data: bytes) -> int:
     """Return an inheritable descriptor from which `data` can be read by this user alone; the file has no name."""
     try:
         fd = os.memfd_create("roda")
@@ -92,7 +95,7 @@ def memory_file(data):
     return fd
 
 
-def limit_of(folder):
+def limit_of(folder: str) -> float | None:
     """Return the cores' worth of time that one control group grants, or None."""
     for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         try:
@@ -107,7 +110,7 @@ def limit_of(folder):
     return None
 
 
-def count_cores():
+def count_cores() -> int:
     """Return how many cores the ranks of this host have between them: affinity, cut by the control groups' limits."""
     cores = len(os.sched_getaffinity(0))
     limits = []

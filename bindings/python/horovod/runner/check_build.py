@@ -10,7 +10,7 @@ def report(verbose: bool = False) -> str:
     """Return the report: frameworks, controllers and tensor operations that are usable here."""
     frameworks = [("TensorFlow", "tensorflow"), ("PyTorch", "torch"), ("MXNet", "mxnet")]
     gloo, mpi = util.gloo_built(verbose), util.mpi_built(verbose)
-    sections = [
+    sections: list[tuple[str, list[tuple[str, bool | int]]]] = [
         ("Available Frameworks", [(label, util.extension_available(name, verbose)) for label, name in frameworks]),
         ("Available Controllers", [("MPI", mpi), ("Gloo", True)]),
         (

@@ -23,7 +23,7 @@ _MOST_OF_ERRORS = 1 << 16
 
 @dataclass
 class HostJob:
-    """What one host's agent is to run."""
+    """The ranks that one host's agent is to run."""
 
     hostname: str
     is_local: bool

@@ -35,7 +35,7 @@ def prepare(hosts: Sequence[HostJob], settings: Settings, command: Sequence[str]
     """
     slots = {slot["rank"]: (host, slot) for host in hosts for slot in host.slots}
     for option, rank in (("--stdin", settings.stdin), ("--debug", settings.debug)):
-        if rank not in (None, "all") and int(rank) not in slots:  # type: ignore[arg-type]
+        if rank not in (None, "all") and int(rank) not in slots:
             raise ValueError(f"{option} {rank}: there is no such rank; the ranks are 0 to {len(slots) - 1}")
     for number, (_, slot) in slots.items():
         slot["stdin"] = settings.stdin in ("all", str(number))

@@ -1,4 +1,4 @@
-"""What an agent sends (agent.py has the kinds), as far as it can be judged before all of it has come."""
+"""Frames that an agent sends (agent.py has the kinds), judged as far as they can be before all has come."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 
 HEADER = struct.Struct(">cII")  # kind, rank, length
 _CHUNK = (1, 1 << 16)
-# Of each kind: how many bytes it has at least and at most.
+# The fewest and the most bytes of a frame of each kind.
 _LENGTHS = {
     **dict.fromkeys((b"o", b"e", b"c", b"m"), _CHUNK), **dict.fromkeys((b"a", b"u"), (1, 1024)),
     b"r": (1, 1 << 31), b"x": (4, 4), b"i": (0, 0),

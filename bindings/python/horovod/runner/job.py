@@ -211,7 +211,7 @@ class Job:
 
     def _send_spec(self, connection: Connection) -> None:
         host = connection.host
-        spec = dict(self._spec, slots=host.slots, add_to_environment=not host.is_local)
+        spec: dict[str, Any] = dict(self._spec, slots=host.slots, add_to_environment=not host.is_local)
         if host.reach is not None:
             spec["reach"] = host.reach.order()
         connection.send_all(framed(json.dumps(spec)))

@@ -383,9 +383,10 @@ def _start(args: argparse.Namespace, function: bytes | None) -> dict[int, bytes]
     def launch_by_jsrun() -> dict[int, bytes]:
         return launch_jsrun(args.command, settings, _worker_environment(args), function)
 
-    return run_controller(
+    results: dict[int, bytes] = run_controller(
         args.use_gloo, launch, args.use_mpi, launch_by_mpi, args.use_jsrun, launch_by_jsrun, settings.verbose
     )
+    return results
 
 
 @tool

@@ -31,7 +31,7 @@ def _open_call() -> tuple[BinaryIO, BinaryIO]:
 
 def _pickled(result: Any) -> bytes:
     try:
-        return cloudpickle.dumps(result)
+        return bytes(cloudpickle.dumps(result))
     except Exception as error:  # whatever an object's own way of being pickled raises
         rank, _ = get_env_rank_and_size()
         raise TypeError(

@@ -53,8 +53,8 @@ def find_context() -> SparkContext:
 def find_driver(context: SparkContext, nics: Sequence[str]) -> Driver:
     """Return where the driver is; ValueError for an interface that it does not have."""
     if nics:
-        address = network.interface_address(nics[0])
-        return Driver(address, address)
+        own = network.interface_address(nics[0])
+        return Driver(own, own)
     if (context.master or "").startswith("local"):
         return Driver(network.loopback_address(), network.loopback_address())
     name = context.getConf().get("spark.driver.host") or network.outward_address()
@@ -123,6 +123,12 @@ def hold_tasks(
 
     Parameters
     ----------
+    context : SparkContext
+        Whose executors run them.
+    driver : Driver
+        Where this process is reached.
+    count : int
+        How many.
     call : bytes
         The function of the ranks with its arguments, pickled.
     executable : str, optional

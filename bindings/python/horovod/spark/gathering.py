@@ -142,6 +142,10 @@ class Gathering:
 
         Parameters
         ----------
+        count : int
+            How many are waited for.
+        timeout : Timeout
+            For how long.
         check : callable
             Called a few times a second; raises when there is no use in waiting.
 

@@ -35,7 +35,7 @@ class _Tail:
 
 
 class InTasks(Job):
-    """What jobs in tasks have in common: where their output goes, and that the end of it is kept for errors.
+    """The common part of jobs in tasks: where their output goes, and that its end is kept for errors.
 
     Parameters
     ----------

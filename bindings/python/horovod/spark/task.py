@@ -1,4 +1,4 @@
-"""What a Spark task does for a job: it runs an agent of our launcher, which runs the rank, and obeys the driver."""
+"""A Spark task's work for a job: it runs an agent of our launcher, which runs the rank, and obeys the driver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GPUS = "_HOROVOD_SPARK_GPUS"  # tells a rank of its task's
 
 @dataclass(frozen=True)
 class Call:
-    """What every task of a job gets from Spark.
+    """The call that every task of a job gets from Spark.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def _listed(variable: str) -> list[str]:
 
 def _assigned_gpus() -> tuple[str, ...]:
     """Return the task's GPUs; Spark's addresses count those that the executor sees, as for its TorchDistributor."""
-    gpus = TaskContext.get().resources().get("gpu")  # type: ignore[union-attr]
+    gpus = TaskContext.get().resources().get("gpu")
     seen = dict(enumerate(_listed("CUDA_VISIBLE_DEVICES")))
     addresses = gpus.addresses if gpus else []
     return tuple(seen.get(int(address), address) if address.isdigit() else address for address in addresses)
@@ -131,7 +131,7 @@ def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
         address = connection.getsockname()[0]
         place = Place(
             index,
-            TaskContext.get().attemptNumber(),  # type: ignore[union-attr]
+            TaskContext.get().attemptNumber(),
             host_hash(),
             address,
             network.free_port(address),

@@ -64,10 +64,11 @@ from horovod.tensorflow.mpi_ops import (
     local_size_op as local_size_op,
     process_set_included_op as process_set_included_op,
     rank_op as rank_op,
+    reduce as reduce,
     remove_process_set as remove_process_set,
     size_op as size_op,
 )
 from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization as SyncBatchNormalization
 from horovod.tensorflow.util import _executing_eagerly as _executing_eagerly
 
-__all__, __dir__ = interface(globals())
+__all__, __dir__ = interface(globals(), "reduce")

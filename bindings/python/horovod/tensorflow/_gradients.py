@@ -1,4 +1,4 @@
-"""What is done with gradients before they are applied. Tapes and optimizers of all kinds have one of these."""
+"""The reduction of gradients before they are applied. Tapes and optimizers of all kinds have a reducer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from horovod.common.operations import set_id_of
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.util import split_list
 from horovod.tensorflow import _reduce, mpi_ops
@@ -57,6 +58,11 @@ class GradientReducer:
     scale_local_gradients : bool
         Whether gradients of local variables are divided by the number of ranks: their learning rate fits the
         averages then.
+
+    Raises
+    ------
+    ValueError
+        For a `gradient_predivide_factor` with another `op` than ``Average``.
     """
 
     def __init__(
@@ -112,6 +118,11 @@ class GradientReducer:
             Whether the ranks match them by their places instead of by their names in the graph.
         ignore_name_scope : bool
             Whether they match them by their variables' names alone: for scopes that ranks may number differently.
+
+        Raises
+        ------
+        ValueError
+            When there are not as many gradients as variables.
         """
         results = list(gradients)
         if not _reduce.is_member(self.process_set):
@@ -144,7 +155,7 @@ class GradientReducer:
             return gradient
         if isinstance(gradient, tf.IndexedSlices):
             return tf.IndexedSlices(self._scaled(gradient.values), gradient.indices, gradient.dense_shape)
-        return gradient / tf.cast(mpi_ops.size_op(self.process_set.process_set_id), gradient.dtype)
+        return gradient / tf.cast(mpi_ops.size_op(set_id_of(self.process_set)), gradient.dtype)
 
     def _grouped(self, places: list[int], variables: Sequence[Any]) -> list[list[int]]:
         """Return the places of gradients that become one op each."""
@@ -165,7 +176,7 @@ class GradientReducer:
         if use_generic_names:
             return f"grad_{places[0]}" if len(places) == 1 else f"grads_{places[0]}_{places[-1]}"
         ends = [places[0]] if len(places) == 1 else [places[0], places[-1]]
-        names = [getattr(variables[i], "path", None) or getattr(variables[i], "name", None) for i in ends]
+        names: list[Any] = [getattr(variables[i], "path", None) or getattr(variables[i], "name", None) for i in ends]
         if not all(isinstance(name, str) for name in names):
             return None
         return "HorovodAllreduce_" + "_".join(_normalize_name(name) for name in names)

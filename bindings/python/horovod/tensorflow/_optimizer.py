@@ -15,7 +15,7 @@ from horovod.tensorflow.gradient_aggregation import LocalGradientAggregationHelp
 from horovod.tensorflow.mpi_ops import Adasum, Average
 from horovod.tensorflow.util import _executing_eagerly
 
-_LegacyOptimizer = tf.compat.v1.train.Optimizer
+_LegacyOptimizer: Any = tf.compat.v1.train.Optimizer
 
 
 def broadcast_global_variables(root_rank: int) -> Any:
@@ -225,6 +225,12 @@ process_set, scale_local_gradients
         As in :func:`horovod.tensorflow.DistributedGradientTape`.
     backward_passes_per_step, average_aggregated_gradients
         How many passes are added up before they are reduced, and whether the sum is divided by their number.
+
+    Raises
+    ------
+    ValueError
+        For Adasum with `average_aggregated_gradients`; for several passes of an optimizer of ``tf.compat.v1`` where ops
+        run as they are called.
     """
     if op == Adasum and average_aggregated_gradients:
         raise ValueError("Adasum does not support average_aggregated_gradients == True")

@@ -86,7 +86,7 @@ def DistributedGradientTape(  # noqa: N802 (Horovod's name)
         Whether gradients of local sources are divided by the number of ranks.
     """
     base = type(gradtape)
-    tape = type(base.__name__, (_DistributedGradientTape, base), {})
+    tape: Any = type(base.__name__, (_DistributedGradientTape, base), {})
     distributed = tape.__new__(tape)
     vars(distributed).update(vars(gradtape))
     distributed._reducer = GradientReducer(

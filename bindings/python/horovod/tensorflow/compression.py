@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod.common.compression import Compressor, NoneCompressor
+from horovod.common.compression import Compressor as Compressor, NoneCompressor
 
 
 class FP16Compressor(Compressor):

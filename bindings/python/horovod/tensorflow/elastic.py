@@ -98,6 +98,11 @@ class TensorFlowKerasState(TensorFlowState):
         ``keras.backend``, whose session is taken where there is one.
     **kwargs
         The attributes and their first values.
+
+    Raises
+    ------
+    ValueError
+        For a model that is not built.
     """
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any) -> None:

@@ -160,6 +160,60 @@ def _reduced(gradients: Sequence[Tensor], op: Any) -> list[Tensor]:
     return MPI_LIB.horovod_allreduce(tensors=list(gradients), reduce_op=Average, **_attributes(op))
 
 
+# --- reduce ---
+
+
+@note_raises
+def reduce(
+    tensor: Tensor,
+    root_rank: int,
+    name: str | None = None,
+    op: int = Average,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> Tensor:
+    """Reduce a tensor over all ranks of a process set; the root alone gets the result. Not differentiable.
+
+    Parameters
+    ----------
+    tensor : tf.Tensor
+        The same shape and dtype on all ranks.
+    root_rank : int
+        World rank, also for a process set.
+    name : str, optional
+        The name by which the ranks match.
+    op : int
+        ``Average``, ``Sum``, ``Min``, ``Max`` or ``Product``.
+    prescale_factor, postscale_factor : float
+        Applied to every rank's input, and to the result.
+    process_set : ProcessSet
+        Who takes part.
+    ignore_name_scope : bool
+        Whether the graph's name scopes are no part of the name.
+
+    Returns
+    -------
+    tf.Tensor
+        On the root the reduction, on the other ranks a tensor like `tensor`. In a graph all ranks have to use theirs:
+        TensorFlow leaves out ops whose results have no use.
+    """
+    tensors = _check_group([tensor], "reduce")
+    return MPI_LIB.horovod_reduce(
+        tensors=tensors,
+        root_rank=root_of(root_rank),
+        reduce_op=op,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        **_of_set(process_set),
+        **_naming(name, "Reduce", tensors, ignore_name_scope),
+    )[0]
+
+
+tf.no_gradient("HorovodReduce")
+
+
 # --- allgather ---
 
 

@@ -19,6 +19,11 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
         Not supported: False.
     **kwargs
         Of ``tf.keras.layers.BatchNormalization``.
+
+    Raises
+    ------
+    ValueError
+        For ``fused=True``.
     """
 
     def __init__(self, fused: bool | None = False, **kwargs: Any) -> None:

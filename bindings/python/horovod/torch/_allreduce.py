@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
+from torch import Tensor
 
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch import _ops
@@ -12,12 +12,12 @@ from horovod.torch._autograd import (
     HorovodAllreduce,
     HorovodGroupedAllreduce,
     needs_gradient,
-    reduction as handle_average_backwards_compatibility,
+    reduction,
 )
 from horovod.torch._tensors import start
 from horovod.torch.compression import Compression, Compressor, compressor_of
 
-Tensor = torch.Tensor
+handle_average_backwards_compatibility = reduction  # its name in Horovod
 
 
 def allreduce_async(
@@ -30,7 +30,7 @@ def allreduce_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start an allreduce into a new tensor; see :func:`allreduce`."""
-    op = handle_average_backwards_compatibility(op, average)
+    op = reduction(op, average)
     return start(*_ops.prepare_allreduce(tensor, False, name, op, prescale_factor, postscale_factor, process_set))
 
 
@@ -69,7 +69,7 @@ def allreduce(
     torch.Tensor
         New, with the shape, dtype and device of `tensor`.
     """
-    op = handle_average_backwards_compatibility(op, average)
+    op = reduction(op, average)
     compressed, context = compressor_of(compression).compress(tensor)
     arguments = (op, prescale_factor, postscale_factor, process_set)
     if needs_gradient(compressed):
@@ -89,7 +89,7 @@ def allreduce_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start an allreduce in place; see :func:`allreduce`."""
-    op = handle_average_backwards_compatibility(op, average)
+    op = reduction(op, average)
     return start(*_ops.prepare_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
 
 
@@ -103,7 +103,7 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
     """Allreduce in place and return `tensor`; see :func:`allreduce`. Not differentiable."""
-    op = handle_average_backwards_compatibility(op, average)
+    op = reduction(op, average)
     return _ops.execute(_ops.prepare_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
 
 
@@ -117,7 +117,7 @@ def grouped_allreduce_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start an allreduce of several tensors that complete together; see :func:`grouped_allreduce`."""
-    op = handle_average_backwards_compatibility(op, average)
+    op = reduction(op, average)
     return start(
         *_ops.prepare_grouped_allreduce(tensors, False, name, op, prescale_factor, postscale_factor, process_set)
     )
@@ -134,7 +134,7 @@ def grouped_allreduce(
     process_set: ProcessSet = global_process_set,
 ) -> list[Tensor]:
     """Reduce several tensors that complete together; differentiable. Parameters as in :func:`allreduce`."""
-    op = handle_average_backwards_compatibility(op, average)
+    op = reduction(op, average)
     pairs = [compressor_of(compression).compress(tensor) for tensor in tensors]
     compressed = [pair[0] for pair in pairs]
     arguments = (op, prescale_factor, postscale_factor, process_set)
@@ -155,7 +155,7 @@ def grouped_allreduce_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start an allreduce in place of several tensors; see :func:`grouped_allreduce`."""
-    op = handle_average_backwards_compatibility(op, average)
+    op = reduction(op, average)
     return start(
         *_ops.prepare_grouped_allreduce(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
     )
@@ -171,7 +171,7 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> tuple[Tensor, ...]:
     """Allreduce several tensors in place and return them; see :func:`grouped_allreduce`. Not differentiable."""
-    op = handle_average_backwards_compatibility(op, average)
+    op = reduction(op, average)
     return _ops.execute(
         _ops.prepare_grouped_allreduce(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
     )

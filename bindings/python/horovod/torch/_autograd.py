@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from horovod import _roda
 from horovod.common.basics import Average, HorovodBasics, Sum
 from horovod.common.process_sets import ProcessSet
 from horovod.common.util import get_average_backwards_compatibility_fun
 from horovod.torch import _ops
-
-Tensor = torch.Tensor
 
 reduction = get_average_backwards_compatibility_fun(HorovodBasics)
 
@@ -64,7 +63,7 @@ class HorovodAllreduce(torch.autograd.Function):
         return _ops.execute(_ops.prepare_allreduce(tensor, False, name, *ctx.arguments))
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         """Reduce the gradient."""
         return (HorovodAllreduce.apply(grad_output.contiguous(), None, None, *ctx.arguments), *[None] * 6)
 
@@ -89,7 +88,7 @@ class HorovodGroupedAllreduce(torch.autograd.Function):
         return _ops.execute(_ops.prepare_grouped_allreduce(tensors, False, name, *ctx.arguments))
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Any, ...]:
         """Reduce the gradients."""
         grads = [grad.contiguous() for grad in grad_outputs]
         return (*[None] * 6, *HorovodGroupedAllreduce.apply(None, None, *ctx.arguments, *grads))
@@ -105,7 +104,7 @@ class HorovodAllgather(torch.autograd.Function):
         return _ops.execute(_ops.prepare_allgather(tensor, name, process_set))
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         """Average, then slice."""
         return _own_rows(_averaged(grad_output, ctx.process_set), ctx.rows, ctx.process_set), None, None
 
@@ -120,7 +119,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
         return _ops.execute(_ops.prepare_grouped_allgather(tensors, name, process_set))
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Any, ...]:
         """Average, then slice."""
         grads = [grad.contiguous() for grad in grad_outputs]
         process_set = ctx.process_set
@@ -139,7 +138,7 @@ class HorovodBroadcast(torch.autograd.Function):
         return _ops.execute(_ops.prepare_broadcast(tensor, False, root_rank, name, process_set))
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         """Average; drop it off the root."""
         grad = _averaged(grad_output, ctx.process_set)
         # The same graph on every rank: whoever differentiates the gradient meets the others in the allreduce.
@@ -161,7 +160,7 @@ class HorovodAlltoall(torch.autograd.Function):
         return output, received
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor, _: Any) -> tuple:
+    def backward(ctx: Any, grad_output: Tensor, _: Any) -> tuple[Any, ...]:
         """Exchange back; rows that were not sent have no gradient."""
         grad, _ = HorovodAlltoall.apply(grad_output.contiguous(), ctx.received, None, ctx.process_set)
         if grad.shape != ctx.shape:
@@ -191,7 +190,7 @@ class HorovodReducescatter(torch.autograd.Function):
         return _ops.execute(prepared)
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         """Gather."""
         grad = (grad_output * ctx.factor).contiguous()
         return (HorovodAllgather.apply(grad, None, ctx.process_set), *[None] * 5)
@@ -218,7 +217,7 @@ class HorovodGroupedReducescatter(torch.autograd.Function):
         )
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Any, ...]:
         """Gather."""
         grads = [(grad * ctx.factor).contiguous() for grad in grad_outputs]
         return (*[None] * 5, *HorovodGroupedAllgather.apply(None, ctx.process_set, *grads))

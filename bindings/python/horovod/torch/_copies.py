@@ -30,7 +30,8 @@ def copy_optimizer(optimizer: Any, memo: dict[int, Any]) -> Any:
     copied together. Reductions that are under way belong to the original alone. What others set on the instance stays
     behind, as when torch copies an optimizer: a scheduler's ``step`` would go on to step the original.
     """
-    clone = memo[id(optimizer)] = type(optimizer).__new__(type(optimizer))
+    cls: Any = type(optimizer)
+    clone = memo[id(optimizer)] = cls.__new__(cls)
     clone.__setstate__(copy.deepcopy(optimizer.__getstate__(), memo))
     own = {name: vars(optimizer)[name] for name in optimizer._own_attributes}
     vars(clone).update(copy.deepcopy(own | {"_handles": {}, "_hooks": []}, memo))

@@ -95,9 +95,9 @@ class DistributedMixin(torch.optim.Optimizer):
         self._trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         self._tensor_names = TensorNames(self, self._trained, name_of, process_set)
         self._allreduce_delay = dict.fromkeys(self._trained, passes)
-        # What ends the reduction that is under way; the members of a group share one.
+        # Calls that end the reductions under way; the members of a group share one.
         self._handles: dict[torch.Tensor, Callable[[], Any]] = {}
-        # Those whose gradients are sparse, as far as this rank knows.
+        # Parameters whose gradients are sparse, as far as this rank knows.
         self._sparse = {p for p in self._trained if p.grad is not None and p.grad.is_sparse}
         self._left_out: set[torch.Tensor] = set()
         self._synchronized = False

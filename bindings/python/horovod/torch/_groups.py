@@ -34,6 +34,11 @@ def assign_groups(
         Who agrees on the order of names, that of its first rank, when a number is given; collective then.
     active : bool
         Whether this rank takes part in reductions at all.
+
+    Raises
+    ------
+    ValueError
+        For a negative number, and for what is neither a number nor a list.
     """
     if groups is None:
         return {}
@@ -55,7 +60,7 @@ def _even_groups(count: int, trained: Mapping[str, torch.Tensor], process_set: P
 def _by_member(groups: Sequence[Sequence[Any]]) -> Groups:
     group_of: dict[torch.Tensor, Sequence[torch.Tensor]] = {}
     for group in groups:
-        members = []
+        members: list[torch.Tensor] = []
         for parameter in group if is_iterable(group) else [group]:
             if not isinstance(parameter, torch.Tensor) or isinstance(group, torch.Tensor):
                 raise ValueError("groups must consist of torch.Tensor.")

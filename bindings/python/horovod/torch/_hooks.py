@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 
-def on_gradient(parameter: torch.Tensor, callback: Callable[[torch.Tensor], None]) -> Any:
+def on_gradient(parameter: torch.Tensor, callback: Any) -> Any:
     """Call ``callback(parameter)`` in every backward pass, once ``parameter.grad`` holds the pass's gradient.
 
     Parameters

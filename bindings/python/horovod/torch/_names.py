@@ -1,4 +1,4 @@
-"""What the ranks match the tensors of a distributed optimizer by."""
+"""The names by which ranks match the tensors of a distributed optimizer."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from horovod import _roda
+from horovod._roda import Request
 from horovod.common import operations
 from horovod.common.basics import Adasum
 from horovod.common.operations import Collect, check_adasum, member_names, root_of, set_id_of, tensor_name
@@ -20,7 +21,7 @@ from horovod.common.util import raises
 from horovod.torch import _tensors
 from horovod.torch._tensors import adopt, check_tensor, reachable, request, require_tensor, write_back
 
-Prepared = tuple[list[operations.Request], int, Collect]
+Prepared = tuple[list[Request], int, Collect]
 
 note_raises = raises("""
     ValueError
@@ -37,11 +38,12 @@ def execute(prepared: Prepared) -> Any:
 
 def _result(tensor: torch.Tensor, source: torch.Tensor, result: torch.Tensor, in_place: bool) -> Collect:
     """Return what hands out `result`: the caller's tensor where it was asked for, on the caller's device."""
-    if source is tensor:
-        return lambda _, keep=source: result
-    if in_place:
-        return lambda _, keep=source: write_back(tensor, result)
-    return lambda _, keep=source: result.to(tensor.device)
+    def hand_out(_: Any) -> Any:
+        if source is tensor:  # which is kept alive until here
+            return result
+        return write_back(tensor, result) if in_place else result.to(tensor.device)
+
+    return hand_out
 
 
 # --- allreduce ---
@@ -186,7 +188,7 @@ def prepare_reduce(
 # --- alltoall ---
 
 
-def _split_list(splits: Sequence[int] | torch.Tensor | None) -> list[int] | None:
+def _split_list(splits: Any) -> list[int] | None:
     if splits is None:
         return None
     if not isinstance(splits, torch.Tensor):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import torch
+from torch import Tensor
 
 from horovod.common.basics import Average
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch import _ops
 from horovod.torch._tensors import start
-
-Tensor = torch.Tensor
 
 
 def reduce_async(

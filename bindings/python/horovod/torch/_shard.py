@@ -31,6 +31,11 @@ class Shard:
         The name by which the ranks match.
     rank, count : int
         Which part of how many.
+
+    Raises
+    ------
+    ValueError
+        For a sparse parameter, and one with gaps in memory.
     """
 
     def __init__(self, parameter: torch.Tensor, name: str, rank: int, count: int) -> None:

@@ -81,7 +81,7 @@ class ShardedMixin(torch.optim.Optimizer):
     def _cut(self, parameters: Iterable[tuple[torch.Tensor, str]]) -> None:
         """Make the parts for the ranks that there are."""
         self._active = bool(self.process_set.included()) and size() > 1
-        self._layout = (self.process_set.rank(), self.process_set.size()) if self._active else (0, 1)
+        self._layout = (self.process_set.rank() or 0, self.process_set.size() or 1) if self._active else (0, 1)
         self._shards = [Shard(parameter, name, *self._layout) for parameter, name in parameters]
         self._shard_of = {shard.parameter: shard for shard in self._shards}
         trained = [shard.parameter for shard in self._shards if shard.parameter.requires_grad]

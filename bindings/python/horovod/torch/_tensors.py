@@ -175,7 +175,7 @@ def _warn_about_staging(device: str) -> None:
         )
 
 
-def adopt(output: tuple, like: torch.Tensor) -> torch.Tensor:
+def adopt(output: tuple[Any, ...], like: torch.Tensor) -> torch.Tensor:
     """Return an output that the engine owns, without a copy, as a tensor with the dtype and device of `like`."""
     tensor = from_dlpack(output[0])
     if tensor.dtype != like.dtype:  # bool and float8, which DLPack carries as bytes

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from horovod.common.compression import Compressor, NoneCompressor
+from horovod.common.compression import Compressor as Compressor, NoneCompressor
 
 
 def compressor_of(compression: type[Compressor]) -> type[Compressor]:

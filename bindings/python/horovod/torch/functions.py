@@ -22,6 +22,11 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
         tensors are left alone.
     root_rank : int
         The rank that has the values.
+
+    Raises
+    ------
+    ValueError
+        For an optimizer's state, and for what is none of these.
     """
     if isinstance(params, Mapping):
         if "param_groups" in params:
@@ -64,6 +69,13 @@ def broadcast_optimizer_state(
         The rank that has the values.
     model : torch.nn.Module, optional
         Where to look for parameters with sparse gradients.
+
+    Raises
+    ------
+    TypeError
+        For what is no optimizer.
+    ValueError
+        For LBFGS, whose state is no tensors of parameters.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
@@ -103,7 +115,7 @@ def broadcast_optimizer_state(
 
 
 class _TensorSpec:
-    """What a rank must know of a state tensor to receive it."""
+    """The facts of a state tensor that a rank must know to receive it."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.shape, self.dtype, self.on_host = tuple(tensor.shape), tensor.dtype, tensor.is_cpu

@@ -144,7 +144,7 @@ class HorovodStrategy(_strategies.DDPStrategy):
             self._scale_learning_rates()
         for optimizer in self.optimizers:
             hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-        self.optimizers = [self._distributed(optimizer, trainer) for optimizer in self.optimizers]
+        self.optimizers: list[Any] = [self._distributed(optimizer, trainer) for optimizer in self.optimizers]
 
     def _scale_learning_rates(self) -> None:
         for optimizer in self.optimizers:
@@ -159,7 +159,7 @@ class HorovodStrategy(_strategies.DDPStrategy):
         named = [(name, parameter) for name, parameter in self.lightning_module.named_parameters() if parameter in own]
         passes = trainer.accumulate_grad_batches
         distributed = hvd.DistributedOptimizer(optimizer, named, backward_passes_per_step=passes, **self._options)
-        optimizer._opt_called = True  # type: ignore[attr-defined] # its schedulers would warn that it never steps
+        optimizer._opt_called = True  # its schedulers would warn that it never steps
         return distributed
 
     def _waits_in_closure(self) -> bool:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from horovod.common import operations
 from horovod.common.process_sets import ProcessSet, restart_numbers_after_join, set_of_id
 from horovod.torch import _ops, _tensors
-
-Tensor = torch.Tensor
 
 _REDUCED = ("Int", "Long", "Half", "Float", "Double")
 _MOVED = ("Byte", "Char", "Short", *_REDUCED)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 import torch
+from torch import Tensor
 
 from horovod.common import operations
 from horovod.common.basics import (
@@ -71,8 +72,6 @@ from horovod.torch._reduce import (
 from horovod.torch._tensors import start
 from horovod.torch.compression import Compression, Compressor, compressor_of
 
-Tensor = torch.Tensor
-
 mpi_lib = mpi_lib_v2  # Horovod's name for its extension
 
 
@@ -96,6 +95,11 @@ def sparse_allreduce_async(
     -------
     callable
         Call it to wait for the result, a sparse tensor whose repeated indices add up.
+
+    Raises
+    ------
+    NotImplementedError
+        For another `op`.
     """
     if op not in (Average, Sum):
         raise NotImplementedError("Sparse tensors can only be reduced with Average or Sum.")

@@ -25,7 +25,7 @@ _DistributedAdasumOptimizer = DistributedAdasumMixin
 if TYPE_CHECKING:
 
     class Distributed(ShardedMixin):
-        """What the result looks like; its class is made of the optimizer's own when the program runs.
+        """The interface of the result, whose class is made of the optimizer's own when the program runs.
 
         `clip_grad_norm_` and `full_state_dict` are there with ``sharded=True``.
         """
@@ -84,6 +84,15 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     -------
     torch.optim.Optimizer
         An instance of a subclass of the optimizer's class.
+
+    Raises
+    ------
+    TypeError
+        For what is no optimizer, and for an `op` that there is not.
+    ValueError
+        For an optimizer that is distributed already, and for arguments that do not go together.
+    NotImplementedError
+        For Adasum with another process set than the global one.
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"DistributedOptimizer() wraps a torch.optim.Optimizer, and got {type(optimizer).__name__}.")
@@ -111,7 +120,7 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     # Of this module: programs look for "horovod" in the type to know that an optimizer is distributed. The methods are
     # in the class itself as well: programs copy them from there.
     members = {**vars(mixin), "__module__": __name__}
-    cls = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), members)
+    cls: Any = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), members)
     result = cls.__new__(cls)
     # The instance is taken over rather than built anew: whatever the class's constructor wants stays as it was given.
     # Functions set on the instance (a scheduler wraps `step`) belong to the old one.

@@ -102,7 +102,7 @@ class _Normalise(torch.autograd.Function):
         return output.to(input.dtype), mean, variance, total
 
     @staticmethod
-    def backward(ctx: Any, grad_output: torch.Tensor, *_: Any) -> tuple:
+    def backward(ctx: Any, grad_output: torch.Tensor, *_: Any) -> tuple[Any, ...]:
         normal, weight, inverse, total = ctx.saved_tensors
         dims, shape = ctx.dims, ctx.shape
         grad = grad_output.to(normal.dtype)

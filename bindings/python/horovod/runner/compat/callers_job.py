@@ -76,7 +76,7 @@ class CallersJob:
         self._control = Control(settings, self, "horovod")
         self._news: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
         self._is_stopping = threading.Event()
-        # What other threads look at; guarded by this.
+        # The lock of all that other threads look at.
         self._changed = threading.Condition()
         self._running: dict[tuple[str, int], _Running] = {}
         self._slots: dict[tuple[str, int], SlotInfo] = {}  # of the last generation, before the first the likely ones

@@ -56,7 +56,7 @@ class WaitForShutdownRequest:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was asked for, or the error that asking ended with."""
+    """The answer to a question, or the error that asking ended with."""
 
     value: Any = None
     error: Exception | None = None
@@ -73,6 +73,11 @@ class ComputeService(BasicService):
         The job's secret.
     nics : iterable of str, optional
         Interfaces to name.
+
+    Raises
+    ------
+    ValueError
+        For less than one of either.
     """
 
     def __init__(

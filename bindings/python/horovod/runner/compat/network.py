@@ -9,14 +9,14 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 import psutil
 
 from horovod.runner.util.door import Door
 from horovod.runner.util.network import addresses as own_addresses, any_address
 from horovod.runner.util.threads import execute_function_multithreaded
-from horovod.runner.util.wire import PROOF_BYTES, Wire, ask_for_proof, prove
+from horovod.runner.util.wire import PROOF_BYTES, Stream, Wire, ask_for_proof, prove
 
 _REQUEST_SECONDS = 10.0  # for a piece of a request, of who has proved to know the secret
 
@@ -36,11 +36,11 @@ class PingResponse:
 
 
 class AckResponse:
-    """It has been done, and there is nothing else to say."""
+    """The answer to a request that was carried out, when there is nothing else to say."""
 
 
 class AckStreamResponse(AckResponse):
-    """What was asked for follows: pieces of text, each a message, and None behind the last."""
+    """The answer to a request for a stream, which follows: pieces of text, each a message, and None behind the last."""
 
 
 class NoValidAddressesFound(Exception):
@@ -123,7 +123,7 @@ class BasicService:
         finally:
             self._is_through(threading.current_thread())
 
-    def _hand_out(self, stream: Any, wires: BinaryIO) -> None:
+    def _hand_out(self, stream: Any, wires: Stream) -> None:
         """Write a stream's pieces. They are read to the end, heard or not: who writes them waits for that."""
         is_heard = True
         piece, is_heard = "", True
@@ -209,7 +209,7 @@ class BasicClient:
         return self._addresses
 
     def _probe(self, addresses: Mapping[str, Sequence[tuple[str, int]]]) -> Addresses:
-        places = [(nic, tuple(place)) for nic, list_ in addresses.items() for place in list_]
+        places = [(nic, (host, port)) for nic, list_ in addresses.items() for host, port in list_]
         answers = execute_function_multithreaded(self._is_there, places) or {}
         found: Addresses = {}
         for (nic, place), is_there in zip(places, (answers[i] for i in range(len(places)))):
@@ -238,7 +238,7 @@ class BasicClient:
                     self._take_stream(wires, stream)
                 return answer
 
-    def _take_stream(self, wires: BinaryIO, stream: Any) -> None:
+    def _take_stream(self, wires: Stream, stream: Any) -> None:
         try:
             while (piece := self._wire.read(wires)) is not None:
                 if stream is not None:

@@ -1,4 +1,4 @@
-"""What has become of the workers of an elastic job, slot by slot."""
+"""The fates of an elastic job's workers, slot by slot."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def create_rendezvous_handler(driver: Any) -> Callable[[bytes], BasicService]:
 
 
 class _Writer:
-    """What a stream of text is written to: a socket."""
+    """The socket that a stream of text is written to."""
 
     def __init__(self, to: socket.socket) -> None:
         self._to = to

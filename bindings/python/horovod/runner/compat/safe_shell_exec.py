@@ -31,7 +31,7 @@ def _signal_group(group: int, number: int) -> bool:
     return True
 
 
-def terminate_group(process: subprocess.Popen) -> None:
+def terminate_group(process: subprocess.Popen[bytes]) -> None:
     """Ask all of a command's processes to end, and kill what is left after GRACEFUL_TERMINATION_TIME_S."""
     group = process.pid
     deadline = time.monotonic() + GRACEFUL_TERMINATION_TIME_S
@@ -108,7 +108,10 @@ def execute(
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    streams = [(process.stdout, stdout or sys.stdout, "stdout"), (process.stderr, stderr or sys.stderr, "stderr")]
+    streams: list[tuple[Any, Any, str]] = [
+        (process.stdout, stdout or sys.stdout, "stdout"),
+        (process.stderr, stderr or sys.stderr, "stderr"),
+    ]
     threads = [
         threading.Thread(
             target=_forward, args=(source.fileno(), target, index, name, prefix_output_with_timestamp), daemon=True
@@ -140,6 +143,6 @@ def execute(
     for thread in threads:
         thread.join(GRACEFUL_TERMINATION_TIME_S)  # what left the process group may still hold the pipe
     if not any(thread.is_alive() for thread in threads):
-        process.stdout.close()
-        process.stderr.close()
+        for source, _, _ in streams:
+            source.close()
     return process.returncode

@@ -71,7 +71,7 @@ class NotifyInitialRegistrationCompleteRequest:
 
 @dataclass(frozen=True)
 class RegisterCodeResultRequest:
-    """What the function returned that the command runs."""
+    """The result of the function that the command runs."""
 
     result: Any
 

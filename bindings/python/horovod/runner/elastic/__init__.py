@@ -1,1 +1,1 @@
-"""What elastic jobs and their workers share."""
+"""The launcher's and the workers' sides of elastic jobs."""

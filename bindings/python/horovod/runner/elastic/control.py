@@ -1,4 +1,4 @@
-"""What the workers of an elastic job are told, and what follows from what they say, whoever reaches them."""
+"""The talk with an elastic job's workers: they are told their places, and their answers have effects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GENERATION, _RANK = whole(0, 2**63 - 1), whole(0, 2**31 - 1)
 
 @dataclass(frozen=True)
 class _Message:
-    """What a worker says: one of the five, and what belongs to it."""
+    """A worker's message: one of the five kinds, and its content."""
 
     left: int | None = of(_GENERATION, default=None)
     formed: int | None = of(_GENERATION, default=None)

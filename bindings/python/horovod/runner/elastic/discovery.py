@@ -195,7 +195,7 @@ class Cooldown:
         self.until: float | None = None  # when it may be used again; infinity for never
 
     def fail(self, now: float) -> None:
-        """It has failed, now."""
+        """Note that the slot has failed, now."""
         if self._range is None:
             self.until = float("inf")
             return

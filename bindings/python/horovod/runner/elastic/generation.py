@@ -1,4 +1,4 @@
-"""What a generation of an elastic job is made of: workers, their ranks, and what is to be done with them. Pure."""
+"""The parts of a generation of an elastic job: workers, their ranks, and what is to be done with them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of a membership between any two events."""
+"""The invariants of a membership between any two events."""
 
 from __future__ import annotations
 

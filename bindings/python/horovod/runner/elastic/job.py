@@ -87,7 +87,7 @@ class ElasticJob(Job):
         self._by_host: dict[str, Connection | None] = {}  # None: is being connected to
         self._waiting_starts: dict[str, list[Start]] = {}
         self._astray: set[str] = set()  # hosts whose agent ends, because it finds no way here
-        self._lines: dict[int, bytes] = {}  # by number: the begin of a message
+        self._begun: dict[int, bytes] = {}  # by number: the begin of a message
         self._failed: dict[int, tuple[Worker, int]] = {}  # by number, with the status
         self._news: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._has_ended = threading.Event()
@@ -216,10 +216,10 @@ class ElasticJob(Job):
             return self._astray.add(payload.decode(errors="replace"))
         if kind != b"m":
             return super()._handle(kind, rank, payload)
-        *lines, rest = (self._lines.get(rank, b"") + payload).split(b"\n")
+        *lines, rest = (self._begun.get(rank, b"") + payload).split(b"\n")
         if len(rest) > _MOST_OF_LINE:  # what is cut says nothing
             lines, rest = [*lines, rest], b""
-        self._lines[rank] = rest
+        self._begun[rank] = rest
         for line in lines:
             self._control.hear(rank, line)
         return None

@@ -1,4 +1,4 @@
-"""Who belongs to an elastic job: generations of workers, and what each event means for them. No I/O, clock, thread.
+"""The membership of an elastic job: generations of workers, and what each event means for them. No I/O, clock, thread.
 
 A generation is a set of workers with ranks and a number. It ends in two phases: first all of its workers that live have
 left it, then the next one is published, with the workers that wait then. A worker that dies in between is left out; one
@@ -15,7 +15,7 @@ from horovod.runner.elastic.discovery import Cooldown
 from horovod.runner.elastic.generation import (
     Action,
     End,
-    Limits,
+    Limits as Limits,
     Publish,
     Retire,
     Say,
@@ -341,7 +341,8 @@ class Membership:
         if not self._next_number and len(self._usable_slots(now)) < self._limits.num_proc:
             return self._wait_for_slots(now, self._limits.num_proc)
         staying = sum(worker.stage != Stage.REMOVED and worker not in surplus for worker in self.workers.values())
-        most, new = self._limits.max_num_proc, []
+        most = self._limits.max_num_proc
+        new: list[Worker] = []
         for host, slot in self._free_slots(now):
             if most is not None and staying + len(new) >= most:
                 break

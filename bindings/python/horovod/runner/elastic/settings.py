@@ -1,4 +1,4 @@
-"""What an elastic job was asked to be."""
+"""The options of an elastic job."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ from horovod.runner.common.util.secret import HOROVOD_SECRET_KEY
 from horovod.runner.util.threads import signals_blocked
 
 _FD_VARIABLE = "_RODA_ELASTIC_FD"
-# Of a worker that an ElasticDriver's caller started; the launcher's own get a descriptor.
+# The variables of a worker that an ElasticDriver's caller started; the launcher's own workers get a descriptor.
 _DRIVEN = ("HOROVOD_ELASTIC", "HOROVOD_GLOO_RENDEZVOUS_PORT", HOROVOD_SECRET_KEY)
 _MOST_OF_TEXT = 1 << 16  # of an error, that the launcher is told
 _CUT_OFF = ("cannot reach the rendezvous", "lost the rendezvous")  # how the reason of one without a way there begins
 
 
 class HostUpdateResult:
-    """What a change of the hosts did: flags, joined by ``|`` when several changes are reported as one."""
+    """The effect of a change of the hosts: flags, joined by ``|`` when several changes are reported as one."""
 
     no_update = 0
     removed = 1
@@ -38,7 +38,7 @@ _NUMBER, _VARIABLES = whole(0, 2**63 - 1), mapped(text())
 
 @dataclass(frozen=True)
 class _Order:
-    """What the launcher says: which hosts there are, a question, or the place of this worker, or that it has none."""
+    """A message of the launcher: which hosts there are, a question, or this worker's place, or that it has none."""
 
     generation: int = of(_NUMBER, default=0)
     time: float = of(number(), default=0.0)
@@ -153,7 +153,7 @@ class Channel:
 
 
 class Listener(Protocol):
-    """What is told of changes: every ``State``."""
+    """A listener is told of changes: every ``State`` is one."""
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
         """Take note of a change; called on any thread."""

@@ -31,7 +31,7 @@ def keep_alive(connection: socket.socket) -> None:
 
 
 class _Stranger:
-    """Who has come and is not through. Every one has as long, so the oldest of a Door is the first to be late."""
+    """A caller that is not through. Every caller has as long, so a Door's oldest is the first to be late."""
 
     def __init__(self, connection: socket.socket, peer: Any, judge: Judge) -> None:
         self.connection, self.peer, self.judge = connection, peer, judge

@@ -1,4 +1,4 @@
-"""What holds whatever users, workers and machines do: where it does not, the code is wrong, and the job ends."""
+"""Invariants hold whatever users, workers and machines do: where one does not, the code is wrong; the job ends."""
 
 from __future__ import annotations
 

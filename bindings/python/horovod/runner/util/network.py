@@ -163,7 +163,7 @@ def address_towards(hostname: str) -> str:
         with socket.socket(family_of(address), socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect((address, 9))
-                return probe.getsockname()[0]
+                return str(probe.getsockname()[0])
             except OSError as error:
                 reason = error
     raise RuntimeError(f"There is no route to host {hostname}: {reason}")

@@ -26,7 +26,11 @@ def _check_arguments(args: Any) -> None:
 
 
 def in_thread(
-    target: Callable[..., Any], args: tuple = (), name: str | None = None, daemon: bool = True, silent: bool = False
+    target: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    name: str | None = None,
+    daemon: bool = True,
+    silent: bool = False,
 ) -> threading.Thread:
     """Start a thread that calls ``target(*args)``, and return it.
 
@@ -57,7 +61,7 @@ def in_thread(
 def on_event(
     event: threading.Event,
     func: Callable[..., Any],
-    args: tuple = (),
+    args: tuple[Any, ...] = (),
     stop: threading.Event | None = None,
     check_stop_interval_s: float = 1.0,
     daemon: bool = True,
@@ -79,6 +83,11 @@ def on_event(
         How often `stop` is looked at.
     daemon, silent : bool
         As in :func:`in_thread`.
+
+    Raises
+    ------
+    ValueError
+        Without an event.
     """
     if event is None:
         raise ValueError("Event must not be None.")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import secrets
 import socket
 import struct
 import time
-from typing import Any, BinaryIO, Callable
+from typing import Any, BinaryIO, Callable, Union
 
 import cloudpickle
 
@@ -25,6 +26,8 @@ PROOF_BYTES = _NONCE_BYTES + _DIGEST_BYTES  # that the caller sends
 _LENGTH = struct.Struct("i")
 _MOST_BYTES = 1 << 28  # a message that says to be longer is none
 _CHUNK = 1 << 20
+
+Stream = Union[BinaryIO, io.BufferedIOBase]
 
 
 def ask_for_proof(key: bytes) -> tuple[bytes, Callable[[bytes | bytearray], bytes | None]]:
@@ -89,13 +92,13 @@ class Wire:
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    def write(self, obj: Any, wfile: BinaryIO) -> None:
+    def write(self, obj: Any, wfile: Stream) -> None:
         """Write one message."""
         body = cloudpickle.dumps(obj)
         wfile.write(self._digest(body) + _LENGTH.pack(len(body)) + body)
         wfile.flush()
 
-    def read(self, rfile: BinaryIO) -> Any:
+    def read(self, rfile: Stream) -> Any:
         """Read one message, of somebody who has proved to know the secret: it is taken in before it is judged.
 
         Raises
@@ -118,7 +121,7 @@ class Wire:
         return hmac.digest(self._key, body, "sha256")
 
     @staticmethod
-    def _take(rfile: BinaryIO, count: int) -> bytes:
+    def _take(rfile: Stream, count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
             chunk = rfile.read(min(count - len(data), _CHUNK))

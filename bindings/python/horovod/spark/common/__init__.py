@@ -1,1 +1,1 @@
-"""What the estimators of all frameworks share."""
+"""The common part of all frameworks' estimators."""

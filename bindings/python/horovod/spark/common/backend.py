@@ -1,4 +1,4 @@
-"""What runs an estimator's ranks."""
+"""Backends, which run an estimator's ranks."""
 
 from __future__ import annotations
 
@@ -39,13 +39,18 @@ class SparkBackend(Backend):
         Variables of the ranks. ``CUDA_VISIBLE_DEVICES`` is left out: that is the executor's to say.
     **kwargs
         Of ``horovod.spark.run``.
+
+    Raises
+    ------
+    Exception
+        Without `num_proc`, where no session of Spark is active.
     """
 
     def __init__(self, num_proc: int | None = None, env: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         context = SparkContext._active_spark_context
         if num_proc is None and context is None:
             raise Exception("Could not find an active SparkContext, are you running in a PySpark session?")
-        self._num_proc: int = context.defaultParallelism if num_proc is None else num_proc  # type: ignore[union-attr]
+        self._num_proc: int = context.defaultParallelism if num_proc is None else num_proc
         self._env, self._kwargs = dict(env or {}), kwargs
 
     def run(

@@ -9,7 +9,7 @@ from horovod.data.parquet import ParquetBatches, Rows
 
 
 class DataModule:
-    """What an estimator's ``data_module`` is a subclass of: ``with module(**options) as data: data.train_data()``.
+    """The base class of an estimator's ``data_module``: ``with module(**options) as data: data.train_data()``.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ _PYTHON_TYPES = {
 }
 
 
-class HorovodEstimator(Estimator, EstimatorParams, HorovodParamsIO):  # type: ignore[misc]
+class HorovodEstimator(Estimator, EstimatorParams, HorovodParamsIO):
     """Trains a model on a DataFrame's rows, in ranks that are in tasks of Spark."""
 
     _run_prefix = "run"
@@ -124,7 +124,7 @@ class HorovodEstimator(Estimator, EstimatorParams, HorovodParamsIO):  # type: ig
         raise NotImplementedError
 
 
-class HorovodModel(Model, ModelParams, HorovodParamsIO):  # type: ignore[misc]
+class HorovodModel(Model, ModelParams, HorovodParamsIO):
     """A trained model: ``transform`` adds a column with the prediction for each label."""
 
     def _predictor(self) -> Callable[[], Predict]:
@@ -181,7 +181,7 @@ class WithVariables:
         """Return what `load` returns."""
         for name, value in self._variables.items():
             os.environ.setdefault(name, value)
-        return cloudpickle.loads(self._load)()  # type: ignore[no-any-return]
+        return cloudpickle.loads(self._load)()
 
 
 def _vector(kind: type) -> type:

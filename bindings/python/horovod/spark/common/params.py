@@ -29,7 +29,7 @@ def parameters(**described: tuple[Any, ...]) -> Callable[[Class], Class]:
 
     def declare(cls: Class) -> Class:
         for name, (text, _, *converter) in described.items():
-            setattr(cls, name, Param(Params._dummy(), name, text, *converter))  # type: ignore[attr-defined]
+            setattr(cls, name, Param(Params._dummy(), name, text, *converter))
             accessor = _ACCESSORS.get(name, "".join(part[:1].upper() + part[1:] for part in name.split("_")))
             for prefix, function in (("get", _getter(name)), ("set", _setter(name))):
                 if not hasattr(cls, prefix + accessor):
@@ -119,7 +119,7 @@ _TEXTS = TypeConverters.toListString
     compress_sparse_cols=("has no effect: Parquet's encoding makes zeros small", False, _BOOL),
 )  # fmt: skip
 class EstimatorParams(Keywords):
-    """What all estimators take."""
+    """The parameters of all estimators."""
 
     def _check_params(self) -> None:
         if self.getModel() is None:
@@ -154,7 +154,7 @@ class EstimatorParams(Keywords):
     _metadata=("types and shapes of the columns", None),
 )
 class ModelParams(Keywords, HasOutputCols):
-    """What all trained models have; ``<label>__output`` are its output columns unless ``setOutputCols`` says others."""
+    """The parameters of trained models; ``<label>__output`` are output columns unless ``setOutputCols`` says others."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

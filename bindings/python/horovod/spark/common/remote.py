@@ -1,4 +1,4 @@
-"""What every rank of a fit gets from the driver, whatever the framework."""
+"""The orders that every rank of a fit gets from the driver, whatever the framework."""
 
 from __future__ import annotations
 

@@ -59,4 +59,4 @@ class HorovodParamsIO(MLReadable, MLWritable):
 
     def _unpacked(self, values: Any) -> dict[str, Any]:
         """Return the parameters of what :meth:`_packed` returned."""
-        return values  # type: ignore[no-any-return]
+        return values

@@ -17,14 +17,14 @@ _PROBE = ".roda-probe"
 
 
 class RemoteStore:
-    """What a rank knows of a store, for one run: the paths, ``get_local_output_dir()`` and ``sync(folder)``."""
+    """A rank's view of a store, for one run: the paths, ``get_local_output_dir()`` and ``sync(folder)``."""
 
     def __init__(self, **attributes: Any) -> None:
         vars(self).update(attributes)
 
 
 class Store:
-    """What any store has. ``Store.create(path)`` chooses one by the path."""
+    """The interface of all stores. ``Store.create(path)`` chooses one by the path."""
 
     @staticmethod
     def create(prefix_path: str, *args: Any, **kwargs: Any) -> Store:
@@ -220,7 +220,8 @@ class FilesystemStore(PrefixStore):
 
     def sync_fn(self, run_id: str) -> Callable[[str], None]:
         """Return what brings the files of a folder here that changed since the last time."""
-        target, sent = self.get_run_path(run_id), {}
+        target = self.get_run_path(run_id)
+        sent: dict[Path, int] = {}
 
         def sync(folder: str) -> None:
             for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
@@ -303,6 +304,11 @@ class HDFSStore(FilesystemStore):
         ``libhdfs``; there is no other.
     *args, **kwargs
         Of :class:`FilesystemStore`.
+
+    Raises
+    ------
+    ValueError
+        For another driver.
     """
 
     PREFIX: ClassVar[str] = "hdfs://"
@@ -324,8 +330,8 @@ class HDFSStore(FilesystemStore):
             raise ValueError(f"driver={driver!r}: pyarrow reaches HDFS by libhdfs alone.")
         wishes = {"host": host, "port": port, "user": user, "kerb_ticket": kerb_ticket, "extra_conf": extra_conf}
         given = {name: value for name, value in wishes.items() if value is not None}
-        options = {**(kwargs.pop("storage_options", None) or {}), **given}
-        super().__init__(prefix_path, *args, storage_options=options, **kwargs)
+        kwargs["storage_options"] = {**(kwargs.get("storage_options") or {}), **given}
+        super().__init__(prefix_path, *args, **kwargs)
 
     @classmethod
     def matches(cls, path: str) -> bool:

@@ -114,7 +114,7 @@ def prepare_data(
     with _lock:
         index = _written.get(df, {}).get(key)
         is_new = index is None or not store.exists(store.get_train_data_path(index))
-        if is_new:
+        if index is None or is_new:
             index = _free_index(key[0])
         used = (key[0], index)
         _in_use[used] = _in_use.get(used, 0) + 1
@@ -194,7 +194,7 @@ def _write_by_tasks(df: DataFrame, store: Any, path: str) -> None:
     def write(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow.parquet
 
-        name = f"{folder}/part-{pyspark.TaskContext.get().partitionId():05d}.parquet"  # type: ignore[union-attr]
+        name = f"{folder}/part-{pyspark.TaskContext.get().partitionId():05d}.parquet"
         with contextlib.ExitStack() as stack:
             writer = None
             for batch in batches:

@@ -131,8 +131,11 @@ class KerasModel(HorovodModel):
         return _unpacked(values)
 
 
+_PORTABLE: tuple[str, ...] = ("optimizer", "loss", "metrics")
+
+
 def _packed(values: dict[str, Any]) -> dict[str, Any]:
-    changed = {name: util.portable(values[name]) for name in ("optimizer", "loss", "metrics") if name in values}
+    changed = {name: util.portable(values[name]) for name in _PORTABLE if name in values}
     if values.get("model") is not None:
         changed["model"] = util.serialize_model(values["model"])
     return {**values, **changed}
@@ -140,7 +143,7 @@ def _packed(values: dict[str, Any]) -> dict[str, Any]:
 
 def _unpacked(values: dict[str, Any]) -> dict[str, Any]:
     custom = {**util.named(values.get("loss"), values.get("metrics")), **(values.get("custom_objects") or {})}
-    changed = {name: util.restored(values[name], custom) for name in ("optimizer", "loss", "metrics") if name in values}
+    changed = {name: util.restored(values[name], custom) for name in _PORTABLE if name in values}
     if values.get("model") is not None:
         changed["model"] = util.deserialize_model(values["model"], custom)
     return {**values, **changed}

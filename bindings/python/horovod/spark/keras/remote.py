@@ -1,4 +1,4 @@
-"""What each rank of a ``KerasEstimator`` does."""
+"""The work of each rank of a ``KerasEstimator``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def train(training: Training, job: Job) -> tuple[dict[str, list[float]], bytes]:
     model, rate = _compiled(hvd, training, job)
     steps, val_steps = training.steps(hvd.size())
     is_first, store = hvd.rank() == 0, training.remote_store
-    folder = store.get_local_output_dir() if is_first else contextlib.nullcontext()
+    folder: Any = store.get_local_output_dir() if is_first else contextlib.nullcontext()
     callbacks = [hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback()]
     for callback in training.callbacks or ():
         if hasattr(callback, "initial_lr"):  # Horovod's schedules, which Horovod gives the scaled one

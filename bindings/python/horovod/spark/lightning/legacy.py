@@ -12,7 +12,7 @@ from horovod.spark.torch.remote import Losses, matched
 _lightning: Any = importlib.import_module(lightning_package())
 
 
-class WrappedModule(_lightning.LightningModule):  # type: ignore[misc]
+class WrappedModule(_lightning.LightningModule):
     """Trains `wrapped`, which is a ``torch.nn.Module``."""
 
     def __init__(self, wrapped: Any, optimizer: Any, losses: Losses, columns: dict[str, Any]) -> None:

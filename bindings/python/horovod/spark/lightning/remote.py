@@ -1,4 +1,4 @@
-"""What each rank of Lightning's ``TorchEstimator`` does."""
+"""The work of each rank of Lightning's ``TorchEstimator``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def train(training: Training, pickled: bytes, checkpoint: bytes | None) -> tuple
     hvd.init()
     package.seed_everything(training.seed + hvd.rank(), verbose=False)
     steps, val_steps = training.steps(hvd.size())
-    store, history, epochs = training.remote_store, [], training.epochs
+    store, epochs = training.remote_store, training.epochs
+    history: list[Any] = []
     with contextlib.ExitStack() as stack:
         output = stack.enter_context(store.get_local_output_dir())
         data = stack.enter_context(training.data(hvd.rank(), hvd.size()))
@@ -124,7 +125,7 @@ def _callbacks(
 ) -> tuple[Any, list[Any]]:
     """Return all callbacks, and before them the one of the user that keeps checkpoints, or None."""
 
-    class Record(package.Callback):  # type: ignore[misc]
+    class Record(package.Callback):
         def on_train_epoch_start(self, trainer: Any, module: Any) -> None:
             sync()  # what was saved after the last epoch
 

@@ -37,6 +37,11 @@ class TorchEstimator(HorovodEstimator):
     **kwargs
         By name; ``explainParams()`` has all. `model`, `optimizer`, `store`, `feature_cols`, `label_cols` and `loss` or
         `loss_constructors` are needed.
+
+    Raises
+    ------
+    ValueError
+        For both `loss` and `loss_constructors`.
     """
 
     _run_prefix = "pytorch"

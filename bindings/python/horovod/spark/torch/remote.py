@@ -1,4 +1,4 @@
-"""What each rank of a ``TorchEstimator`` does."""
+"""The work of each rank of a ``TorchEstimator``."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class _Rank:
         steps, val_steps = training.steps(hvd.size())
         is_first, history, state = hvd.rank() == 0, [], b""
         store = training.remote_store
-        folder = store.get_local_output_dir() if is_first else contextlib.nullcontext()
+        folder: Any = store.get_local_output_dir() if is_first else contextlib.nullcontext()
         with training.data(hvd.rank(), hvd.size()) as data, folder as output:
             log = _log(os.path.join(output, store.logs_subdir)) if is_first and store.saving_runs else None
             batches = data.train_data()

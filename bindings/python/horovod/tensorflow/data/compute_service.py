@@ -35,7 +35,7 @@ _shared = itertools.count()  # numbers the datasets that ranks share
 
 @dataclasses.dataclass(frozen=True)
 class TfDataServiceConfig:
-    """What a job that trains has to know of the one that computes.
+    """The facts of a computing job that a training job has to know.
 
     Parameters
     ----------
@@ -210,6 +210,8 @@ def send_to_data_service(
     ------
     RuntimeError
         When the dispatchers are on the training side: they have to live as long as the dataset is used.
+    ValueError
+        For `round_robin` without `size`, or with ``reuse_dataset=False``.
     """
     if compute_config.dispatcher_side == "training":
         raise RuntimeError(
@@ -242,6 +244,11 @@ def compute_worker_fn(compute_config: TfDataServiceConfig, index: int | None = N
         Of this job.
     index : int, optional
         Which of the workers this is; by default the rank.
+
+    Raises
+    ------
+    ValueError
+        For one worker more than the dispatchers have.
     """
     if index is None:
         import horovod.tensorflow as hvd

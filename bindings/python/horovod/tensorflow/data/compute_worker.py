@@ -26,6 +26,11 @@ def main(dispatchers: int, dispatcher_side: str, configfile: str, timeout: int) 
         Where the configuration is written, for jobs that train.
     timeout : int
         Seconds.
+
+    Raises
+    ------
+    ValueError
+        When the ranks can't be divided among the dispatchers.
     """
     hvd.init()
     if dispatchers < 1 or hvd.size() % dispatchers != 0:

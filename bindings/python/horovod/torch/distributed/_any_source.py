@@ -45,7 +45,7 @@ class Desk:
     def answer(self) -> None:
         """Answer for each message that was wanted and has been sent; called after every send."""
         for number, (way, taken) in list(self._wanted.items()):
-            if self._sent[way] > taken and self._wanted.pop(number, None):
+            if self._sent[way] > taken and self._wanted.pop(number, False):
                 self._claim(number)
 
 

@@ -1,4 +1,4 @@
-"""What the methods of torch's process groups take: overloads, reductions, and lists that must fit."""
+"""The arguments of the methods of torch's process groups: overloads, reductions, and lists that must fit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from horovod.common.basics import Average, Max, Min, Product, Sum
 
-Tensor = torch.Tensor
 _Op = dist.ReduceOp.RedOpType
 
 # By torch's number of a reduction, which takes a tenth of the time that comparing it does. What the engine carries out:
@@ -26,7 +26,7 @@ ENGINE_OPS = {
         (_Op.PREMUL_SUM, Sum),
     )
 }
-# What two tensors of one rank, or of two, become:
+# The fate of two tensors of one rank, or of two:
 FOLDS: dict[int, Callable[[Tensor, Tensor], Tensor]] = {
     op.value: fold
     for op, fold in (
@@ -91,7 +91,7 @@ def read(kind: type, args: Sequence[Any], named: dict[str, Any], lists: int = 1)
     )
     tensors = [*args[:lists], *(named[name] for name in given if "split" not in name)]
     rest = [*args[lists:], *(value for name, value in named.items() if name not in given or "split" in name)]
-    options = next((value for value in rest if type(value) is kind), None) or kind()
+    options: Any = next((value for value in rest if type(value) is kind), None) or kind()
     for value in rest:
         if isinstance(value, timedelta):
             options.timeout = value
@@ -104,7 +104,7 @@ def read(kind: type, args: Sequence[Any], named: dict[str, Any], lists: int = 1)
     return [*tensors, options]
 
 
-def check_root(what: str, options: Any, size: int, tensors: Sequence[Tensor] = (None,)) -> None:  # type: ignore[assignment]
+def check_root(what: str, options: Any, size: int, tensors: Sequence[Tensor] = (None,)) -> None:
     """Raise RuntimeError for a root that is no rank of the group, or none of the tensors."""
     if not 0 <= options.rootRank < size:
         raise RuntimeError(f"{what}: invalid root rank: {options.rootRank}")

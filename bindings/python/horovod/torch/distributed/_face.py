@@ -1,4 +1,4 @@
-"""What a group is besides its operations, for torch and its tools, and how these start."""
+"""A group's attributes besides its operations, for torch and its tools, and how operations start."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.autograd import profiler
 
 from horovod.common import operations
@@ -21,8 +22,6 @@ from horovod.torch.distributed._layout import Finish
 from horovod.torch.distributed._monitored_barrier import monitored_barrier, name_the_late
 from horovod.torch.distributed._profile import Span, begin
 from horovod.torch.distributed._work import Work
-
-Tensor = torch.Tensor
 
 # Calls take so many names in turn: one that was agreed on is announced by a bit. As many may be under way at once.
 NAMES = 32

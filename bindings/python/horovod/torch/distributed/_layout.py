@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from horovod.torch import _tensors
 from horovod.torch.distributed._arguments import is_sum, name_of, require
 
-Tensor = torch.Tensor
 Finish = Callable[[Any], object]  # gets the engine's result and puts it where the caller wants it
 
 
@@ -51,16 +51,17 @@ def reordered(flat: Tensor, counts: Sequence[int], order: Sequence[int]) -> Tens
     return torch.cat([blocks[member] for member in order])
 
 
-def put(tensor: Tensor, flat: Tensor) -> None:
+def put(tensor: Tensor, flat: Tensor) -> Tensor:
     """Write a result, which may be fewer elements than there is room for, into a tensor, which may be strided."""
     if flat.data_ptr() == tensor.data_ptr() or not flat.numel():
-        return
+        return tensor
     flat = flat.view(-1)
     if tensor.is_complex():
         flat = torch.view_as_complex(flat.view(-1, 2))
     elif flat.dtype != tensor.dtype:
         flat = flat.view(tensor.dtype)
     tensor.detach().copy_(flat.view(tensor.shape))
+    return tensor
 
 
 def copy_into(tensor: Tensor, buffer: Tensor) -> Finish | None:

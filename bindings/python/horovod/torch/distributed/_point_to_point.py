@@ -6,7 +6,7 @@ import functools
 from datetime import timedelta
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from horovod.common import operations
 from horovod.torch import _ops, _tensors
@@ -17,8 +17,6 @@ from horovod.torch.distributed._face import NAMES, Face
 from horovod.torch.distributed._layout import Finish, fill, flattened
 from horovod.torch.distributed._profile import Span
 from horovod.torch.distributed._work import Work
-
-Tensor = torch.Tensor
 
 
 class PointToPoint(Face):

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._C import _distributed_c10d as c10d
 
 from horovod.common import operations
@@ -41,7 +42,6 @@ from horovod.torch.distributed._layout import (
 from horovod.torch.distributed._point_to_point import PointToPoint
 from horovod.torch.distributed._work import Work, under_way
 
-Tensor = torch.Tensor
 _ALLREDUCE = c10d.AllreduceOptions  # looked up once: it is the call that programs wait for
 
 
@@ -77,7 +77,7 @@ class RodaProcessGroup(PointToPoint):
         set_id, name, op = operations.set_id_of(self._set), next(self._names), ENGINE_OPS[kind]
         entry = _tensors.request(operations.ALLREDUCE, name, dtype, buffer, buffer, set_id, op, factor)
         finish = copy_into(tensor, buffer) if spread is None else lambda _: (put(tensor, buffer), spread())
-        return self._start("all_reduce", tensors, ([entry], 0, lambda _, keep=buffer: None), finish, tensors, opts)
+        return self._start("all_reduce", tensors, ([entry], 0, lambda _: buffer), finish, tensors, opts)
 
     def _fold(self, what: str, kind: int, tensor: Tensor, finish: Finish, outputs: Any, opts: Any) -> Work | None:
         """Reduce by what the engine does not: every rank gets all values; `finish` gets the flat result."""
@@ -322,8 +322,12 @@ class RodaProcessGroup(PointToPoint):
             [opts] = read(c10d.BarrierOptions, [opts, timeout], {}, 0)
         entry = operations.bare_request(operations.BARRIER, operations.set_id_of(self._set))
         earlier = under_way(self)
-        end = (lambda _: [work._end() for work in earlier]) if earlier else None
-        return self._start("barrier", [], ([entry], 0, lambda _: None), end, [], opts)
+
+        def end(_: Any) -> None:
+            for work in earlier:
+                work._end()
+
+        return self._start("barrier", [], ([entry], 0, lambda _: None), end if earlier else None, [], opts)
 
     # Newer torch calls the same by other names.
     all_gather_single = _allgather_base

@@ -58,7 +58,7 @@ def _on_a_thread(number: int) -> int:
     return _end(number)
 
 
-def _fork(number: int):  # noqa: ANN202 (a torch.jit.Future[int], which TorchScript finds out)
+def _fork(number: int):  # type: ignore[no-untyped-def]  # a torch.jit.Future[int], which TorchScript finds out
     return torch.jit.fork(_on_a_thread, number)
 
 

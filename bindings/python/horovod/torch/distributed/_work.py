@@ -179,7 +179,8 @@ class _Sweeper:
     """A thread that ends works for which nobody waits, so that their outputs appear and their time runs out."""
 
     def __init__(self) -> None:
-        self._call, self._thread = threading.Event(), None
+        self._call = threading.Event()
+        self._thread: threading.Thread | None = None
         self._asleep, self._over = True, False
         os.register_at_fork(after_in_child=self._start_anew)
 

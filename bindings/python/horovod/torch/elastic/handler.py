@@ -1,4 +1,4 @@
-"""What looks after one value of an elastic state."""
+"""A handler looks after one value of an elastic state."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ import torch
 from horovod.torch.mpi_ops import rank, size
 
 if TYPE_CHECKING:
-    _Sampler = torch.utils.data.Sampler[int]
+    from torch.utils.data import Sampler
+
+    class _Sampler(Sampler[int]): ...
 else:  # no generic class before torch 2.1
     _Sampler = torch.utils.data.Sampler
 

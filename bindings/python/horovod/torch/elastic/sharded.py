@@ -39,7 +39,7 @@ class _Entry:
 
 @dataclass
 class _Description:
-    """What is the same on all ranks."""
+    """The part of a state that is the same on all ranks."""
 
     groups: list[dict[str, Any]]
     entries: list[_Entry]  # the widest first, so that all lie aligned
@@ -133,6 +133,11 @@ class ShardedOptimizerStateHandler(StateHandler):
         Whether what is kept belongs to the commit that all ranks go on from; set before :meth:`sync`.
     leaving : sequence of int
         Ranks that are about to be removed, so that a copy of theirs is with others; set before :meth:`save`.
+
+    Raises
+    ------
+    ValueError
+        For an optimizer of another process set than the global one.
     """
 
     has_commit = True

@@ -124,7 +124,7 @@ def _handler_for(value: Any) -> StateHandler | None:
 
 @dataclass
 class _Commit:
-    """What is saved together, of all ranks' parts or none.
+    """A snapshot: what is saved together, of all ranks' parts or none.
 
     A rank takes the next commit in the place of the last when all have told that they have it. So where one rank has
     taken it, all others have at least kept it beside the last.

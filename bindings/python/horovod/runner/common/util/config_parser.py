@@ -132,18 +132,18 @@ _MOST_BYTES = 1 << 16  # of a file
 _MOST_ALIASES = 16
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # which is Any, as in all the package's checks
     """Takes few aliases: merged (``<<: [*a, *a]``) in one another, each multiplies what there is to read."""
 
     aliases = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
             self.aliases += 1
             if self.aliases > _MOST_ALIASES:
-                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+                mark = self.peek_event().start_mark
                 raise yaml.MarkedYAMLError(problem=f"more than {_MOST_ALIASES} aliases", problem_mark=mark)
-        return super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+        return super().compose_node(parent, index)
 
 
 def read_config(path: str) -> tuple[dict[str, Any], list[str]]:

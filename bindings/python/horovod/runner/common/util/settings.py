@@ -1,4 +1,4 @@
-"""What a job was asked to be."""
+"""The options of a job."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Settings:
         Kept for code that reads them: nothing here does.
     """
 
-    num_proc: int | None = None
-    hosts: str | None = None
+    num_proc: int = None  # type: ignore[assignment]  # a program of Horovod may set both later
+    hosts: str = None  # type: ignore[assignment]
     verbose: int = 0
     ssh_port: int | None = None
     ssh_identity_file: str | None = None
