@@ -7,7 +7,6 @@ become its own tensors (:data:`Collect`). Everything else stands here. ``tests/p
 from __future__ import annotations
 
 import contextlib
-import enum
 import itertools
 import operator
 from collections.abc import Callable
@@ -24,23 +23,8 @@ NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
 ALLREDUCE, ALLGATHER, BROADCAST, JOIN, ADASUM, ALLTOALL, BARRIER, REDUCESCATTER, REDUCE = range(9)
 
 
-class ReduceOp(enum.IntEnum):
-    """How tensors are reduced: a number, as in Horovod, that prints its name."""
-
-    Average = 0
-    Sum = 1
-    Adasum = 2
-    Min = 3
-    Max = 4
-    Product = 5
-
-    def __repr__(self) -> str:
-        return self.name
-
-    __str__ = __repr__
-
-
-Average, Sum, Adasum, Min, Max, Product = ReduceOp
+# Plain numbers: they get into checkpoints, which PyTorch loads ``weights_only``, and where there may be no Horovod.
+Average, Sum, Adasum, Min, Max, Product = range(6)
 
 # In the order of the engine's numbers.
 DTYPE_NAMES: tuple[str, ...] = tuple(_roda.dtype_names())
