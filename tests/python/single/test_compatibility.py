@@ -46,8 +46,8 @@ WORDS = re.findall(
     horovod.spark.driver horovod.spark.gloo_run horovod.spark.mpi_run horovod.spark.runner._task_fn
     horovod.spark.common.cache horovod.spark.keras.bare horovod.spark.keras.tensorflow horovod.spark.keras.optimizer
     horovod.spark.torch.util horovod.spark.lightning.util _setup _init_process_sets MPI_LIB _load_library
-    MPI_MXNET_LIB_PATH _check_extension_lambda get_keras_optimizer_base_type check_keras_optimizer_type prefix_connection
-    horovod.runner.driver horovod.runner.task _allreduce_grad_async
+    MPI_MXNET_LIB_PATH _check_extension_lambda get_keras_optimizer_base_type check_keras_optimizer_type
+    prefix_connection horovod.runner.driver horovod.runner.task _allreduce_grad_async
     """,
 )
 CALLS: dict[str, Any] = {
