@@ -51,6 +51,11 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     op: int = Average,
     num_groups: int = 0,
     groups: Any = None,
+    *,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
+    process_set: ProcessSet = global_process_set,
+    scale_local_gradients: bool = True,
 ) -> Any:
     """Return an optimizer that applies gradients which are reduced over the ranks.
 
@@ -60,8 +65,11 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
         What applies them; its state is taken over.
     name : str, optional
         Of the new optimizer's ops.
-    device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor, num_groups, groups
+    device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor, num_groups, groups, \
+process_set, scale_local_gradients
         As in :func:`horovod.tensorflow.DistributedGradientTape`; `op` is ``Average`` or ``Sum``.
+    backward_passes_per_step, average_aggregated_gradients
+        As in :func:`PartialDistributedOptimizer`. Horovod lacks these, `process_set` and `scale_local_gradients` here.
 
     Returns
     -------
@@ -70,7 +78,8 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     """
     return _keras.create_distributed_optimizer(
         keras, optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor,
-        op, groups=num_groups or None if groups is None else groups,
+        op, backward_passes_per_step, average_aggregated_gradients, num_groups or None if groups is None else groups,
+        process_set, scale_local_gradients,
     )  # fmt: skip
 
 
