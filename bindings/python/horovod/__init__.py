@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from horovod.runner import run
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name == "run":  # the launcher is only imported where it is used
         from horovod.runner import run

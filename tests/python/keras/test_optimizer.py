@@ -284,77 +284,65 @@ def test_wrong_arguments(hvd: ModuleType, keras: ModuleType) -> None:
         hvd.DistributedOptimizer("sgd")
 
 
-class TestOfTensorFlow:
-    """What only ``horovod.tensorflow.keras`` takes."""
-
-    @pytest.fixture
-    def sets(self, hvd: ModuleType) -> ModuleType:
-        if not hasattr(hvd, "add_process_set"):
-            pytest.skip("horovod.keras has no process sets")
-        return hvd
-
-    def test_process_sets(self, sets: ModuleType, keras: ModuleType) -> None:
-        if sets.size() == 1:
-            pytest.skip("one rank is the global set")
-        members = sets.add_process_set([0])
-        try:
-            optimizer = sets.DistributedOptimizer(keras.optimizers.SGD(1.0), process_set=members)
-            assert np.allclose(applied(sets, keras, optimizer, variable(keras, [1.0, 2.0])), sets.rank() + 1)
-        finally:
-            sets.remove_process_set(members)
-
-    def test_by_way_of_horovod_tensorflow(self, sets: ModuleType, keras: ModuleType) -> None:
-        import horovod.tensorflow
-
-        options = {"op": sets.Sum, "gradient_predivide_factor": 1.0}
-        optimizer = horovod.tensorflow.DistributedOptimizer(keras.optimizers.SGD(1.0), **options)
-        fall = applied(sets, keras, optimizer, variable(keras, [1.0, 2.0]))
-        assert np.allclose(fall, mean_of_ranks(sets) * sets.size())
-
-    def test_unscaled_local_gradients(self, sets: ModuleType, keras: ModuleType) -> None:
-        optimizer = sets.DistributedOptimizer(keras.optimizers.SGD(1.0), scale_local_gradients=False)
-        weight = variable(keras, [1.0, 2.0])
-        optimizer.register_local_var(weight)
-        assert np.allclose(applied(sets, keras, optimizer, weight), sets.rank() + 1)
-
-    @pytest.mark.parametrize("sparse_as_dense", [False, True])
-    def test_embeddings(self, sets: ModuleType, keras: ModuleType, sparse_as_dense: bool) -> None:
-        model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Embedding(5, 3)])
-        optimizer = sets.DistributedOptimizer(keras.optimizers.SGD(0.5), sparse_as_dense=sparse_as_dense)
-        model.compile(optimizer=optimizer, loss="mse")
-        x, y = np.array([[0, sets.rank() % 5]]), np.zeros((1, 2, 3), "float32")
-        model.fit(x, y, verbose=0, epochs=2, callbacks=[sets.callbacks.BroadcastGlobalVariablesCallback(0)])
-        assert_same(sets, model.get_weights(), "embedding")
+def test_process_sets(hvd: ModuleType, keras: ModuleType) -> None:
+    if hvd.size() == 1:
+        pytest.skip("one rank is the global set")
+    members = hvd.add_process_set([0])
+    try:
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), process_set=members)
+        assert np.allclose(applied(hvd, keras, optimizer, variable(keras, [1.0, 2.0])), hvd.rank() + 1)
+    finally:
+        hvd.remove_process_set(members)
 
 
-class TestOfKeras:
-    """What only ``horovod.keras`` has."""
+def test_unscaled_local_gradients(hvd: ModuleType, keras: ModuleType) -> None:
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), scale_local_gradients=False)
+    weight = variable(keras, [1.0, 2.0])
+    optimizer.register_local_var(weight)
+    assert np.allclose(applied(hvd, keras, optimizer, weight), hvd.rank() + 1)
 
-    @pytest.fixture
-    def partial(self, hvd: ModuleType) -> ModuleType:
-        if not hasattr(hvd, "PartialDistributedOptimizer"):
-            pytest.skip("horovod.tensorflow.keras has no PartialDistributedOptimizer")
-        return hvd
 
-    def test_local_layers(self, partial: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
-        model = small_model(keras)
-        local = model.layers[-1]
-        optimizer = partial.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=local)
-        model.compile(optimizer=optimizer, loss="mse")
-        start = [weight.numpy() for weight in local.weights]
-        callback = partial.callbacks.BroadcastGlobalVariablesCallback(0, local_variables=local.weights[1:])
-        callback.register_local_var(local.weights[0])
-        model.fit(data.x, data.y, batch_size=8, verbose=0, callbacks=[callback])
-        assert_same(partial, model.layers[0].get_weights(), "first layer")
-        kernel = np.asarray(partial.allgather(local.get_weights()[0], name="kernels")).reshape(partial.size(), -1)
-        assert all(not np.allclose(kernel[0], other) for other in kernel[1:])
-        assert not np.array_equal(start[0], local.get_weights()[0])
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="it is about TensorFlow")
+def test_by_way_of_horovod_tensorflow(hvd: ModuleType, keras: ModuleType) -> None:
+    import horovod.tensorflow
 
-    def test_what_is_no_layer(self, partial: ModuleType, keras: ModuleType) -> None:
-        with pytest.raises(ValueError, match="All local layers must be of tf.keras.layers.Layer type."):
-            partial.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=["dense"])
-        with pytest.raises(ValueError, match="build the model first"):
-            partial.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=keras.layers.Dense(1))
+    options = {"op": hvd.Sum, "gradient_predivide_factor": 1.0}
+    optimizer = horovod.tensorflow.DistributedOptimizer(keras.optimizers.SGD(1.0), **options)
+    fall = applied(hvd, keras, optimizer, variable(keras, [1.0, 2.0]))
+    assert np.allclose(fall, mean_of_ranks(hvd) * hvd.size())
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="elsewhere gradients of embeddings are dense")
+@pytest.mark.parametrize("sparse_as_dense", [False, True])
+def test_embeddings(hvd: ModuleType, keras: ModuleType, sparse_as_dense: bool) -> None:
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Embedding(5, 3)])
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.5), sparse_as_dense=sparse_as_dense)
+    model.compile(optimizer=optimizer, loss="mse")
+    x, y = np.array([[0, hvd.rank() % 5]]), np.zeros((1, 2, 3), "float32")
+    model.fit(x, y, verbose=0, epochs=2, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+    assert_same(hvd, model.get_weights(), "embedding")
+
+
+def test_local_layers(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
+    model = small_model(keras)
+    local = model.layers[-1]
+    optimizer = hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=local)
+    model.compile(optimizer=optimizer, loss="mse")
+    start = [weight.numpy() for weight in local.weights]
+    callback = hvd.callbacks.BroadcastGlobalVariablesCallback(0, local_variables=local.weights[1:])
+    callback.register_local_var(local.weights[0])
+    model.fit(data.x, data.y, batch_size=8, verbose=0, callbacks=[callback])
+    assert_same(hvd, model.layers[0].get_weights(), "first layer")
+    kernel = np.asarray(hvd.allgather(local.get_weights()[0], name="kernels")).reshape(hvd.size(), -1)
+    assert all(not np.allclose(kernel[0], other) for other in kernel[1:])
+    assert not np.array_equal(start[0], local.get_weights()[0])
+
+
+def test_what_is_no_layer(hvd: ModuleType, keras: ModuleType) -> None:
+    with pytest.raises(ValueError, match="All local layers must be of tf.keras.layers.Layer type."):
+        hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=["dense"])
+    with pytest.raises(ValueError, match="build the model first"):
+        hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=keras.layers.Dense(1))
 
 
 @pytest.mark.skipif(BACKEND != "jax", reason="elsewhere Keras comes by `apply`, in passes that update alone")

@@ -6,7 +6,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 from common import process_set
-from horovod.torch import mpi_lib_v2 as lib
+from horovod.torch import mpi_lib_v2 as lib, mpi_ops as ops
 
 
 def wait(handle: int) -> None:
@@ -61,6 +61,41 @@ def test_operations() -> None:
     assert torch.allclose(outputs[1], torch.full((1, 2), total / size))
     wait(lib.horovod_torch_grouped_allgather_async_torch_FloatTensor([own, own], outputs, "", 0))
     assert outputs[0].shape == outputs[1].shape == (size * size, 2)
+
+
+def test_private_names_of_mpi_ops() -> None:
+    """As programs and tests use them that know Horovod's source."""
+    rank, size = hvd.rank(), hvd.size()
+    assert ops._basics.size() == size
+    own, output = torch.full((size, 2), rank + 1.0), torch.empty(0)
+    assert (
+        ops._check_function(ops._allreduce_function_factory, own) == "horovod_torch_allreduce_async_torch_FloatTensor"
+    )
+    assert ops._grouped_reducescatter_function_factory([own.half()]).endswith("_torch_HalfTensor")
+    with pytest.raises(ValueError, match="Tensor type torch.BoolTensor is not supported"):
+        ops._check_function(ops._alltoall_function_factory, own.bool())
+    with pytest.raises(ValueError, match="required to be contiguous"):
+        ops._check_function(ops._broadcast_function_factory, torch.ones(2, 3).t())
+    handle = ops._allreduce_async(own, output, "private", hvd.Sum, 1.0, 2.0, hvd.global_process_set)
+    assert handle in ops._handle_map
+    assert hvd.synchronize(handle) is output
+    assert handle not in ops._handle_map
+    assert output.tolist() == [[size * (size + 1.0)] * 2] * size
+    outputs, received = [torch.empty(0), torch.empty(0)], torch.empty(0, dtype=torch.int32)
+    everyone = hvd.global_process_set
+    for handle in (
+        ops._grouped_allreduce_async([own, own], outputs, ops._NULL, hvd.Min, 1.0, 1.0, everyone),
+        ops._grouped_allgather_async([own, own], outputs, None, everyone),
+        ops._grouped_reducescatter_async([own, own], outputs, None, hvd.Average, everyone, 1.0, 1.0),
+    ):
+        assert hvd.synchronize(handle) == tuple(outputs)
+    assert hvd.synchronize(ops._allgather_async(own, output, "gathered", everyone)).shape == (size * size, 2)
+    assert hvd.synchronize(ops._broadcast_async(own, output, size - 1, None, everyone))[0, 0] == size
+    scattered = hvd.synchronize(ops._reducescatter_async(own, output, None, hvd.Sum, everyone, 1.0, 1.0))
+    assert scattered[0, 0] == size * (size + 1) / 2
+    gathered, counts = hvd.synchronize(ops._alltoall_async(own, None, output, received, "exchange", everyone))
+    assert gathered[:, 0].tolist() == [r + 1.0 for r in range(size)]
+    assert counts.tolist() == [1] * size
 
 
 def test_sets_handles_and_joins() -> None:

@@ -93,3 +93,60 @@ def test_a_job_goes_on_from_what_rank_0_saved(tmp_path: Path) -> None:
         plain.step()
     assert_equal(model, alone)
     assert mean == pytest.approx(float(loss))
+
+
+def test_adasum_with_schedules() -> None:
+    if hvd.size() & (hvd.size() - 1) != 0:
+        pytest.skip("Adasum is for powers of two")
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), 0.1, momentum=0.9), model.named_parameters(),
+        backward_passes_per_step=2, op=hvd.Adasum,
+    )  # fmt: skip
+    halving = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        for batch in (2 * step, 2 * step + 1):
+            (loss_of(model, batch, hvd.rank()) / 2).backward()
+        optimizer.step()
+        halving.step()
+        plateau.step(1.0)  # not better: from the second time on a tenth
+    assert [group["lr"] for group in optimizer.param_groups] == [pytest.approx(0.1 * 0.5**STEPS * 0.1 ** (STEPS - 1))]
+    for parameter in model.parameters():
+        everyones = hvd.allgather(parameter.detach()[None])
+        assert torch.equal(everyones, everyones[:1].expand_as(everyones))
+
+
+def test_ranks_with_fewer_batches_join() -> None:
+    """And take the model from whoever had the most, as programs do with data that can't be divided evenly."""
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), model.named_parameters())
+    for batch in range(2 + hvd.rank()):
+        optimizer.zero_grad()
+        loss_of(model, batch, hvd.rank()).backward()
+        optimizer.step()
+    last = hvd.join()
+    assert last == hvd.size() - 1
+    hvd.broadcast_parameters(model.state_dict(), root_rank=last)
+    alone = make_model()
+    for batch in range(2 + last):
+        alone.zero_grad()
+        sum(loss_of(alone, batch, rank) / hvd.size() for rank in range(hvd.size()) if batch < 2 + rank).backward()
+        torch.optim.SGD(alone.parameters(), 0.1).step()
+    assert_equal(model, alone)
+
+
+def test_inference_needs_no_horovod(tmp_path: Path) -> None:
+    """A checkpoint holds nothing but what PyTorch reads by itself."""
+    model, restored = make_model(), make_model(1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.Adam(model.parameters()), model.named_parameters())
+    loss_of(model, 0, hvd.rank()).backward()
+    optimizer.step()
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "options": {"op": hvd.Adasum}}
+    torch.save(state, tmp_path / "state.pt")
+    saved = torch.load(tmp_path / "state.pt", weights_only=True)
+    restored.load_state_dict(saved["model"])
+    torch.optim.Adam(restored.parameters()).load_state_dict(saved["optimizer"])
+    assert saved["options"] == {"op": 2}
+    assert_equal(restored, model, 0.0)

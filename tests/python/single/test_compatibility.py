@@ -45,8 +45,9 @@ WORDS = re.findall(
     adapter driver_service gradient_aggregation_eager HorovodTrainer 0.28.1
     horovod.spark.driver horovod.spark.gloo_run horovod.spark.mpi_run horovod.spark.runner._task_fn
     horovod.spark.common.cache horovod.spark.keras.bare horovod.spark.keras.tensorflow horovod.spark.keras.optimizer
-    horovod.spark.torch.util horovod.spark.lightning.util _setup _init_process_sets tensorflow.util._make_subgraph
-    horovod.runner.driver horovod.runner.task _alltoall_grad _allreduce_grad_async
+    horovod.spark.torch.util horovod.spark.lightning.util _setup _init_process_sets MPI_LIB _load_library
+    MPI_MXNET_LIB_PATH _check_extension_lambda get_keras_optimizer_base_type check_keras_optimizer_type
+    prefix_connection horovod.runner.driver horovod.runner.task _allreduce_grad_async
     """,
 )
 CALLS: dict[str, Any] = {

@@ -329,6 +329,49 @@ class Values:
                     ours.assign(theirs)
         return model
 
+    def PartialDistributedOptimizer(  # noqa: N802 (Horovod's name)
+        self,
+        optimizer: Any,
+        name: str | None = None,
+        device_dense: str = "",
+        device_sparse: str = "",
+        compression: Any = None,
+        sparse_as_dense: bool = False,
+        gradient_predivide_factor: float = 1.0,
+        op: int = Average,
+        backward_passes_per_step: int = 1,
+        average_aggregated_gradients: bool = False,
+        groups: Any = None,
+        process_set: ProcessSet = global_process_set,
+        local_layers: Any = None,
+        scale_local_gradients: bool = True,
+    ) -> Any:
+        """Return a :func:`DistributedOptimizer` that leaves the gradients of some layers as they are on every rank.
+
+        Parameters
+        ----------
+        local_layers : keras.layers.Layer or list of these, optional
+            Built. ``BroadcastGlobalVariablesCallback`` takes their variables as `local_variables`.
+        scale_local_gradients : bool
+            Whether their gradients are divided by the number of ranks, so that the learning rate fits both.
+        backward_passes_per_step : int
+            How many passes are added up before they are reduced and applied: Keras' `gradient_accumulation_steps`.
+        average_aggregated_gradients : bool
+            Whether their average is applied instead of their sum.
+        optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor, op, \
+groups, process_set
+            As in :func:`DistributedOptimizer`.
+        """
+        keras = keras_of(optimizer, self._keras)
+        compression = compression or framework_of(keras).hvd.Compression.none
+        distributed = create_distributed_optimizer(
+            keras, optimizer, name, device_dense, device_sparse, compression, sparse_as_dense,
+            gradient_predivide_factor, op, backward_passes_per_step, average_aggregated_gradients, groups,
+            process_set, scale_local_gradients,
+        )  # fmt: skip
+        register_local_layers(keras, distributed, local_layers)
+        return distributed
+
     def broadcast_global_variables(self, root_rank: int) -> None:
         """Give all ranks the root's global variables: in a session of Keras 2; RuntimeError without sessions."""
         framework_of(self._keras).broadcast_global_variables(root_rank)

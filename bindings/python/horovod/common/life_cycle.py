@@ -12,6 +12,7 @@ ddl_built = basics.ddl_built
 gloo_built = basics.gloo_built
 gloo_enabled = basics.gloo_enabled
 init = basics.init
+is_homogeneous = basics.is_homogeneous
 is_initialized = basics.is_initialized
 local_rank = basics.local_rank
 local_size = basics.local_size
@@ -26,10 +27,8 @@ size = basics.size
 start_timeline = basics.start_timeline
 stop_timeline = basics.stop_timeline
 
-is_homogeneous = basics.is_homogeneous  # of some modules only, in Horovod as here
-
 __all__ = [
     "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "gloo_built", "gloo_enabled", "init",
-    "is_initialized", "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built",
-    "rank", "rocm_built", "shutdown", "size", "start_timeline", "stop_timeline",
+    "is_homogeneous", "is_initialized", "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported",
+    "nccl_built", "rank", "rocm_built", "shutdown", "size", "start_timeline", "stop_timeline",
 ]  # fmt: skip

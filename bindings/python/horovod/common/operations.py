@@ -11,7 +11,7 @@ import enum
 import itertools
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 from horovod import _roda
 from horovod._roda import Request
@@ -38,6 +38,9 @@ class ReduceOp(enum.IntEnum):
         return self.name
 
     __str__ = __repr__
+
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> tuple[Any, ...]:
+        return int, (int(self),)  # checkpoints are read where there is no Horovod
 
 
 Average, Sum, Adasum, Min, Max, Product = ReduceOp

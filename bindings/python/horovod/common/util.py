@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import inspect
 import operator
@@ -15,9 +16,11 @@ from typing import Any, TypeVar
 
 from packaging.version import parse
 
-T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
+_T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
+_cache = functools.lru_cache(maxsize=None)
+EXTENSIONS = ["tensorflow", "torch", "mxnet"]
 _FRAMEWORK_OF_EXTENSION = {"tensorflow": "tensorflow", "torch": "torch", "mxnet": "mxnet", "keras": "keras"}
 
 
@@ -107,6 +110,13 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
         )
 
 
+def get_extension_full_path(pkg_path: str, *args: str) -> str:
+    """Return the path of the engine's extension module: there is one for all frameworks."""
+    del pkg_path, args
+    spec = importlib.util.find_spec("horovod._roda")
+    return (spec and spec.origin) or ""
+
+
 def packages_of(module: str) -> str:
     """Return what pip installs for a framework to be used with its binding, as a shell reads it."""
     return {"pyspark": "pyspark pandas pyarrow fsspec", "mxnet": "mxnet 'numpy<1.24'"}.get(module, module)
@@ -146,7 +156,7 @@ def num_rank_is_power_2(num_rank: int) -> bool:
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
 
 
-def split_list(l: Sequence[T], n: int) -> list[list[T]]:  # noqa: E741 (Horovod's name)
+def split_list(l: Sequence[_T], n: int) -> list[list[_T]]:  # noqa: E741 (Horovod's name)
     """Cut `l` into `n` consecutive chunks whose lengths differ by at most one."""
     quotient, remainder = divmod(len(l), n)
     starts = [i * quotient + min(i, remainder) for i in range(n + 1)]
@@ -174,6 +184,11 @@ def is_version_greater_equal_than(ver: str, target: str) -> bool:
     return bool(parse(ver) >= parse(target))
 
 
+def support_non_legacy_keras_optimizers(k: Any) -> bool:
+    """Tell whether a Keras has the optimizers of 2.11 and newer."""
+    return is_version_greater_equal_than(k.__version__, "2.11.0")
+
+
 def check_installed_version(name: str, version: str, exception: Exception | None = None) -> None:
     """Do nothing: no binding is tied to a framework's version."""
     del name, version
@@ -181,10 +196,10 @@ def check_installed_version(name: str, version: str, exception: Exception | None
         raise exception
 
 
-def raises(errors: str) -> Callable[[F], F]:
+def raises(errors: str) -> Callable[[_F], _F]:
     """Return what puts errors, which functions have in common, at the end of their docstrings as NumPy's list them."""
 
-    def note(function: F) -> F:
+    def note(function: _F) -> _F:
         if function.__doc__ is not None:  # as under python -OO
             text = inspect.cleandoc(function.__doc__)
             function.__doc__ = f"{text}\n\nRaises\n------\n{inspect.cleandoc(errors)}\n"
@@ -267,7 +282,7 @@ def interface(module: dict[str, Any], *not_horovods: str) -> tuple[list[str], Ca
         name
         for name, each in module.items()
         if not name.startswith("_")
-        and name not in ("Any", "annotations", "interface", "require_framework")
+        and name not in ("Any", "annotations", "check_extension", "interface", "require_framework")
         and not (inspect.ismodule(each) and not each.__name__.startswith("horovod."))
     )
     return [name for name in names if name not in not_horovods], lambda: names

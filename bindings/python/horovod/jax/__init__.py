@@ -8,7 +8,6 @@ require_framework("jax", "horovod.jax")
 
 from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
 from horovod.common.life_cycle import *  # noqa: F403
-from horovod.common.life_cycle import is_homogeneous as is_homogeneous
 from horovod.common.process_sets import (
     ProcessSet as ProcessSet,
     get_process_set_ids_and_ranks as get_process_set_ids_and_ranks,
@@ -45,4 +44,4 @@ from horovod.jax.mpi_ops import (
     remove_process_set as remove_process_set,
 )
 
-__all__, __dir__ = interface(globals(), "reduce")
+__all__, __dir__ = interface(globals(), "distributed", "reduce")

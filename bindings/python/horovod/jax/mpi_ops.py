@@ -25,7 +25,7 @@ from horovod.common.basics import (
     Sum as Sum,
 )
 from horovod.common.life_cycle import *  # noqa: F403
-from horovod.common.life_cycle import basics as _basics, is_homogeneous as is_homogeneous
+from horovod.common.life_cycle import basics as _basics
 from horovod.common.operations import (
     ALLGATHER,
     ALLREDUCE,

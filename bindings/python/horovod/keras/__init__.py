@@ -11,14 +11,28 @@ require_framework("keras", "horovod.keras")
 import keras
 
 from horovod import _keras
-from horovod.common.basics import Adasum as Adasum, Average as Average, Sum as Sum
+from horovod.common.basics import (
+    Adasum as Adasum,
+    Average as Average,
+    Max as Max,
+    Min as Min,
+    Product as Product,
+    Sum as Sum,
+)
 from horovod.common.life_cycle import *  # noqa: F403
-from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.process_sets import (
+    ProcessSet as ProcessSet,
+    add_process_set as add_process_set,
+    get_process_set_ids_and_ranks as get_process_set_ids_and_ranks,
+    global_process_set as global_process_set,
+    remove_process_set as remove_process_set,
+)
 from horovod.keras import callbacks as callbacks, elastic as elastic
 
 Compression = _keras.framework_of(keras).hvd.Compression
 
 _values = _keras.Values(keras, lambda *args, **more: DistributedOptimizer(*args, **more))
+PartialDistributedOptimizer = _values.PartialDistributedOptimizer
 allgather = _values.allgather
 broadcast = _values.broadcast
 broadcast_global_variables = _values.broadcast_global_variables
@@ -37,6 +51,11 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     op: int = Average,
     num_groups: int = 0,
     groups: Any = None,
+    *,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
+    process_set: ProcessSet = global_process_set,
+    scale_local_gradients: bool = True,
 ) -> Any:
     """Return an optimizer that applies gradients which are reduced over the ranks.
 
@@ -46,8 +65,11 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
         What applies them; its state is taken over.
     name : str, optional
         Of the new optimizer's ops.
-    device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor, num_groups, groups
+    device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor, num_groups, groups, \
+process_set, scale_local_gradients
         As in :func:`horovod.tensorflow.DistributedGradientTape`; `op` is ``Average`` or ``Sum``.
+    backward_passes_per_step, average_aggregated_gradients
+        As in :func:`PartialDistributedOptimizer`. Horovod lacks these, `process_set` and `scale_local_gradients` here.
 
     Returns
     -------
@@ -56,48 +78,9 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     """
     return _keras.create_distributed_optimizer(
         keras, optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor,
-        op, groups=num_groups or None if groups is None else groups,
+        op, backward_passes_per_step, average_aggregated_gradients, num_groups or None if groups is None else groups,
+        process_set, scale_local_gradients,
     )  # fmt: skip
-
-
-def PartialDistributedOptimizer(  # noqa: N802 (Horovod's name)
-    optimizer: Any,
-    name: str | None = None,
-    device_dense: str = "",
-    device_sparse: str = "",
-    compression: Any = Compression.none,
-    sparse_as_dense: bool = False,
-    gradient_predivide_factor: float = 1.0,
-    op: int = Average,
-    backward_passes_per_step: int = 1,
-    average_aggregated_gradients: bool = False,
-    groups: Any = None,
-    process_set: ProcessSet = global_process_set,
-    local_layers: Any = None,
-    scale_local_gradients: bool = True,
-) -> Any:
-    """Return a :func:`DistributedOptimizer` that leaves the gradients of some layers as they are on every rank.
-
-    Parameters
-    ----------
-    local_layers : keras.layers.Layer or list of these, optional
-        Built. ``BroadcastGlobalVariablesCallback`` takes their variables as `local_variables`.
-    scale_local_gradients : bool
-        Whether their gradients are divided by the number of ranks, so that the learning rate fits both.
-    backward_passes_per_step : int
-        How many passes are added up before they are reduced and applied: Keras' `gradient_accumulation_steps`.
-    average_aggregated_gradients : bool
-        Whether their average is applied instead of their sum.
-    optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor, op, groups, \
-process_set
-        As in :func:`DistributedOptimizer`.
-    """
-    distributed = _keras.create_distributed_optimizer(
-        keras, optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor,
-        op, backward_passes_per_step, average_aggregated_gradients, groups, process_set, scale_local_gradients,
-    )  # fmt: skip
-    _keras.register_local_layers(_keras.keras_of(optimizer, keras), distributed, local_layers)
-    return distributed
 
 
 @_keras.note_raises

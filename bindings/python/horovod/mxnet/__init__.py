@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from horovod.common.util import interface, require_framework
+from horovod.common.util import check_extension as check_extension, interface, require_framework
 
 require_framework("mxnet", "horovod.mxnet")
 

@@ -32,11 +32,15 @@ from horovod.common.life_cycle import *  # noqa: F403
 from horovod.common.life_cycle import basics as _basics
 from horovod.common.operations import member_names, root_of, set_id_of, tensor_name
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.common.util import get_average_backwards_compatibility_fun, raises
+from horovod.common.util import (
+    check_num_rank_power_of_2 as check_num_rank_power_of_2,
+    get_average_backwards_compatibility_fun,
+    raises,
+)
 
 NDArray = Any  # mx.nd.NDArray or mx.np.ndarray
 
-_handle_average = get_average_backwards_compatibility_fun(_basics)
+handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
 _note_raises = raises("""
     mxnet.base.MXNetError
         Where the result is read, on all ranks: they disagreed (the text names them and the difference), a peer failed,
@@ -127,7 +131,7 @@ def _push(
 
 
 def _reduction(op: int | None, average: bool | None) -> int:
-    op = _handle_average(op, average)
+    op = handle_average_backwards_compatibility(op, average)
     if op == Adasum:
         raise AssertionError("horovod.mxnet does not reduce by Adasum.")
     return op

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from horovod.common.util import interface, require_framework
+from horovod.common.util import check_extension as check_extension, interface, require_framework
 
 require_framework("tensorflow", "horovod.tensorflow")
 
 from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
 from horovod.common.life_cycle import *  # noqa: F403
-from horovod.common.life_cycle import is_homogeneous as is_homogeneous
 from horovod.common.process_sets import (
     ProcessSet as ProcessSet,
     get_process_set_ids_and_ranks as get_process_set_ids_and_ranks,

@@ -26,7 +26,7 @@ from horovod.common.basics import (
     Sum as Sum,
 )
 from horovod.common.life_cycle import *  # noqa: F403
-from horovod.common.life_cycle import basics as _basics, is_homogeneous as is_homogeneous
+from horovod.common.life_cycle import basics as _basics
 from horovod.common.operations import root_of, set_id_of
 from horovod.common.process_sets import (
     ProcessSet,
@@ -149,7 +149,7 @@ def _attributes(op: Any, *names: str) -> dict[str, Any]:
 
 
 @tf.RegisterGradient("HorovodAllreduce")
-def _allreduce_gradient(op: Any, *gradients: Tensor) -> Sequence[Tensor]:
+def _allreduce_grad(op: Any, *gradients: Tensor) -> Sequence[Tensor]:
     """Reduce the gradients as the tensors were."""
     attributes = _attributes(op, "reduce_op", "prescale_factor", "postscale_factor")
     return MPI_LIB.horovod_allreduce(tensors=list(gradients), **attributes)
@@ -262,7 +262,7 @@ def grouped_allgather(
 
 
 @tf.RegisterGradient("HorovodAllgather")
-def _allgather_gradient(op: Any, *gradients: Tensor) -> list[Tensor]:
+def _allgather_grad(op: Any, *gradients: Tensor) -> list[Tensor]:
     """Average the gradients, and take the rows that this rank gave."""
     averages = _reduced(gradients, op)
     rows = [tf.reshape(tf.shape(tensor)[:1] if tensor.shape.rank != 0 else 1, [1]) for tensor in op.inputs]
@@ -330,7 +330,7 @@ def grouped_broadcast(
 
 
 @tf.RegisterGradient("HorovodBroadcast")
-def _broadcast_gradient(op: Any, *gradients: Tensor) -> list[Tensor]:
+def _broadcast_grad(op: Any, *gradients: Tensor) -> list[Tensor]:
     """Average the gradients for the root; the others' tensors had no effect."""
     averages = _reduced(gradients, op)
     is_root = _basics.rank() == op.get_attr("root_rank")
@@ -398,7 +398,7 @@ def alltoall(
 
 
 @tf.RegisterGradient("HorovodAlltoall")
-def _alltoall_gradient(op: Any, gradient: Tensor, _: Tensor) -> list[Tensor | None]:
+def _alltoall_grad(op: Any, gradient: Tensor, _: Tensor) -> list[Tensor | None]:
     """Send the gradient's rows back."""
     returned, _ = MPI_LIB.horovod_alltoall(tensor=gradient, splits=op.outputs[1], **_attributes(op))
     return [returned, None]
@@ -445,7 +445,7 @@ def _grouped_reducescatter(
 
 
 @tf.RegisterGradient("HorovodReducescatter")
-def _reducescatter_gradient(op: Any, *gradients: Tensor) -> list[Tensor]:
+def _reducescatter_grad(op: Any, *gradients: Tensor) -> list[Tensor]:
     """Gather the gradients of all rows."""
     factor = op.get_attr("prescale_factor") * op.get_attr("postscale_factor")
     if op.get_attr("reduce_op") == Sum:

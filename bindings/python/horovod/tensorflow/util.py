@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -11,6 +12,20 @@ import tensorflow as tf
 def _executing_eagerly() -> bool:
     """Tell whether ops run as they are called: not so in a graph, nor while a ``tf.function`` is traced."""
     return tf.executing_eagerly()
+
+
+_cache = functools.lru_cache(maxsize=None)
+_make_subgraph = tf.function
+
+
+def vars_to_refs(vars: Any) -> Any:  # noqa: A002 (Horovod's name)
+    """Return what stands for variables as a key: of a list a tuple, of lists in it tuples again."""
+    return tuple(map(vars_to_refs, vars)) if isinstance(vars, list) else vars.ref()
+
+
+def refs_to_vars(refs: Any) -> Any:
+    """Return the variables that :func:`vars_to_refs` stood for."""
+    return list(map(refs_to_vars, refs)) if isinstance(refs, tuple) else refs.deref()
 
 
 def refuse_xla() -> None:

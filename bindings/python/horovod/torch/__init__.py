@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from horovod.common.util import interface, require_framework
+from horovod.common.util import check_extension as check_extension, interface, require_framework
 
 require_framework("torch", "horovod.torch")
 
@@ -15,7 +15,6 @@ except ImportError as _error:  # the package stays importable without its engine
 else:
     from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
     from horovod.common.life_cycle import *  # noqa: F403
-    from horovod.common.life_cycle import is_homogeneous as is_homogeneous
     from horovod.common.process_sets import (
         ProcessSet as ProcessSet,
         add_process_set as add_process_set,
@@ -24,6 +23,7 @@ else:
         remove_process_set as remove_process_set,
     )
     from horovod.torch import (
+        _reduce as _reduce,
         distributed as distributed,
         elastic as elastic,
     )
@@ -80,4 +80,4 @@ else:
     distributed.register()
     _keep_tracer_out()
 
-    __all__, __dir__ = interface(globals())
+    __all__, __dir__ = interface(globals(), "distributed", *_reduce.__all__)

@@ -38,6 +38,7 @@ def execute(prepared: Prepared) -> Any:
 
 def _result(tensor: torch.Tensor, source: torch.Tensor, result: torch.Tensor, in_place: bool) -> Collect:
     """Return what hands out `result`: the caller's tensor where it was asked for, on the caller's device."""
+
     def hand_out(_: Any) -> Any:
         if source is tensor:  # which is kept alive until here
             return result

@@ -9,6 +9,8 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch import _ops
 from horovod.torch._tensors import start
 
+__all__ = ["reduce", "reduce_", "reduce_async", "reduce_async_"]
+
 
 def reduce_async(
     tensor: Tensor,

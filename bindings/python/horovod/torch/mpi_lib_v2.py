@@ -31,11 +31,12 @@ def _process_set(set_id: int) -> ProcessSet:
 def _start(prepared: _ops.Prepared, outputs: Sequence[Tensor]) -> int:
     requests, count, collect = prepared
 
-    def into_outputs(result: Any) -> None:
+    def into_outputs(result: Any) -> Any:
         results = collect(result)
         with torch.no_grad():
             for output, value in zip(outputs, results if isinstance(results, tuple) else (results,)):
                 output.resize_(value.shape).copy_(value)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     return _tensors.start(requests, count, into_outputs)
 

@@ -27,7 +27,7 @@ from horovod.common.basics import (
 )
 from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
 from horovod.common.life_cycle import *  # noqa: F403
-from horovod.common.life_cycle import is_homogeneous as is_homogeneous
+from horovod.common.life_cycle import basics as _basics
 from horovod.common.operations import expect as expect, poll as poll, synchronize as synchronize
 from horovod.common.process_sets import (
     ProcessSet,
@@ -37,10 +37,13 @@ from horovod.common.process_sets import (
 )
 from horovod.common.util import (
     check_installed_version as check_installed_version,
+    check_num_rank_power_of_2 as check_num_rank_power_of_2,
+    get_average_backwards_compatibility_fun as get_average_backwards_compatibility_fun,
     gpu_available as gpu_available,
+    interface,
     num_rank_is_power_2 as num_rank_is_power_2,
 )
-from horovod.torch import _ops, mpi_lib_v2
+from horovod.torch import _ops, _reduce, mpi_lib_v2
 from horovod.torch._allreduce import (
     allreduce as allreduce,
     allreduce_ as allreduce_,
@@ -62,6 +65,27 @@ from horovod.torch._autograd import (
     HorovodGroupedReducescatter,
     HorovodReducescatter,
     needs_gradient,
+)
+from horovod.torch._horovods_names import (
+    _NULL as _NULL,
+    _allgather_async as _allgather_async,
+    _allgather_function_factory as _allgather_function_factory,
+    _allreduce_async as _allreduce_async,
+    _allreduce_function_factory as _allreduce_function_factory,
+    _alltoall_async as _alltoall_async,
+    _alltoall_function_factory as _alltoall_function_factory,
+    _broadcast_async as _broadcast_async,
+    _broadcast_function_factory as _broadcast_function_factory,
+    _check_function as _check_function,
+    _grouped_allgather_async as _grouped_allgather_async,
+    _grouped_allgather_function_factory as _grouped_allgather_function_factory,
+    _grouped_allreduce_async as _grouped_allreduce_async,
+    _grouped_allreduce_function_factory as _grouped_allreduce_function_factory,
+    _grouped_reducescatter_async as _grouped_reducescatter_async,
+    _grouped_reducescatter_function_factory as _grouped_reducescatter_function_factory,
+    _handle_map as _handle_map,
+    _reducescatter_async as _reducescatter_async,
+    _reducescatter_function_factory as _reducescatter_function_factory,
 )
 from horovod.torch._reduce import (
     reduce as reduce,
@@ -388,3 +412,9 @@ def join(device: int = -1) -> int:
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Wait until all ranks of the process set called it."""
     operations.barrier(process_set)
+
+
+if hasattr(torch.serialization, "add_safe_globals"):  # since torch 2.4, for `weights_only`
+    torch.serialization.add_safe_globals([int])  # as which a reduce op is saved
+
+__all__ = interface(globals(), *_reduce.__all__)[0]

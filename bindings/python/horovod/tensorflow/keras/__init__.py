@@ -7,7 +7,14 @@ from typing import Any
 from tensorflow import keras
 
 from horovod import _keras
-from horovod.common.basics import Average as Average, Sum as Sum
+from horovod.common.basics import (
+    Adasum as Adasum,
+    Average as Average,
+    Max as Max,
+    Min as Min,
+    Product as Product,
+    Sum as Sum,
+)
 from horovod.common.life_cycle import *  # noqa: F403
 from horovod.common.process_sets import (
     ProcessSet as ProcessSet,
@@ -21,6 +28,7 @@ from horovod.tensorflow.compression import Compression as Compression
 from horovod.tensorflow.keras import callbacks as callbacks, elastic as elastic
 
 _values = _keras.Values(keras, lambda *args, **more: DistributedOptimizer(*args, **more))
+PartialDistributedOptimizer = _values.PartialDistributedOptimizer
 allgather = _values.allgather
 broadcast = _values.broadcast
 broadcast_global_variables = _values.broadcast_global_variables
