@@ -89,10 +89,9 @@ char* explain(roda::engine::PlanQuery query, const char* memory, const Topology*
     shape = roda::engine::Shape(levelled.levels, 0, gpus_share_cards(levelled, ranks));
     query.lie_on(shape);
   }
-  const roda::engine::Links links = roda::engine::links_of(levelled);
   using roda::engine::Form;
   const Form form = as_json == 0 ? Form::kWords : as_json == 2 ? Form::kChoice : Form::kJson;
-  return give(roda::engine::explain(*planner, query, links, form));
+  return give(roda::engine::explain(*planner, query, levelled, form));
 }
 
 }  // namespace

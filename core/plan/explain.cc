@@ -1,9 +1,11 @@
 #include "core/plan/explain.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
@@ -20,10 +22,9 @@ struct Row {
   select::Verdict verdict;
   bool is_chosen = false;
   Plan plan;  // of a usable one
-  std::optional<Prediction> prediction;
 };
 
-std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Links& links, bool predicts) {
+std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q) {
   std::vector<Row> rows;
   bool has_chosen = false;
   for (const select::Verdict& verdict : planner.candidates(q)) {
@@ -33,8 +34,6 @@ std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Links
     row.is_chosen = !has_chosen;
     has_chosen = true;
     row.plan = planner.plan_of(q, verdict.option);
-    const bool is_known = q.memory_kind == RODA_MEMORY_HOST;  // the model has no links to devices
-    if (predicts && q.size > 1 && is_known) row.prediction = predict(row.plan, q, links);
   }
   return rows;
 }
@@ -46,23 +45,28 @@ const Row* chosen(const std::vector<Row>& rows) {
 
 const char* memory_name(const PlanQuery& q) { return q.memory_kind == RODA_MEMORY_HOST ? "host" : "cuda"; }
 
-std::string time_text(double seconds) {
-  if (seconds < 1e-3) return roda::format("{:.3g} us", seconds * 1e6);
-  return seconds < 1 ? roda::format("{:.3g} ms", seconds * 1e3) : roda::format("{:.3g} s", seconds);
-}
-
-// ", 1.2 ms predicted, 40 % more than what runs"
-std::string prediction_text(const Row& row, const Row* best) {
-  if (!row.prediction) return "";
-  std::string text = ", " + time_text(row.prediction->seconds) + " predicted";
-  if (row.is_chosen || best == nullptr || !best->prediction) return text;
-  const double ratio = row.prediction->seconds / best->prediction->seconds - 1;
-  return text + roda::format(", {:.0f} % {} than what runs", std::abs(ratio) * 100, ratio < 0 ? "less" : "more");
-}
-
 std::string fate(const Row& row) {
   if (!row.verdict.usable) return "not usable: " + row.verdict.reason;
   return (row.is_chosen ? "runs: " : "in reserve: ") + row.verdict.reason;
+}
+
+nlohmann::json json_of(const Plan& plan, std::size_t number) {
+  const PlanStage& stage = plan.stages[number];
+  const std::string& place = plan.places[number];
+  nlohmann::json j{{"staged", stage.staged},
+                   {"where", place.empty() ? "all" : place},
+                   {"collective", roda_collective_name(stage.collective)},
+                   {"transport", stage.transport->name},
+                   {"algorithm", stage.algorithm},
+                   {"serves_one_host", (stage.transport->capabilities & RODA_CAP_SAME_HOST) != 0}};
+  if (plan.is_composed()) j["axis"] = plan.composition.stages[number].axis;
+  return j;
+}
+
+nlohmann::json stages_of(const Plan& plan) {
+  nlohmann::json stages = nlohmann::json::array();
+  for (std::size_t number = 0; number < plan.stages.size(); ++number) stages.push_back(json_of(plan, number));
+  return stages;
 }
 
 nlohmann::json json_of(const Row& row) {
@@ -71,20 +75,43 @@ nlohmann::json json_of(const Row& row) {
                    {"usable", row.verdict.usable},
                    {"chosen", row.is_chosen},
                    {"reason", row.verdict.reason}};
-  if (row.prediction) {
-    j["predicted"] = {{"seconds", row.prediction->seconds},
-                      {"bytes_inside_hosts", row.prediction->inside_bytes},
-                      {"bytes_between_hosts", row.prediction->between_bytes}};
-  }
+  if (row.verdict.usable) j["stages"] = stages_of(row.plan);
   return j;
 }
 
-nlohmann::json json_of(const PlanStage& stage, const std::string& place) {
-  return {{"staged", stage.staged},
-          {"where", place.empty() ? "all" : place},
-          {"collective", roda_collective_name(stage.collective)},
-          {"transport", stage.transport->name},
-          {"algorithm", stage.algorithm}};
+// {"name": "host", "units": [[0, 8], [1, 8]]}: the first 8 ranks are in unit 0, the next 8 in unit 1.
+nlohmann::json json_of(const topology::Level& level) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> runs;
+  for (const std::int32_t unit : level.units) {
+    if (runs.empty() || runs.back().first != unit) runs.emplace_back(unit, 0);
+    ++runs.back().second;
+  }
+  return {{"name", level.name}, {"units", runs}};
+}
+
+// Gbit/s of the fastest network device of the machine, and whether it is InfiniBand.
+std::pair<double, bool> fastest_device(const topology::Machine& machine) {
+  std::pair<double, bool> fastest{0, false};
+  for (const topology::Nic& nic : machine.nics) {
+    if (nic.is_up && nic.speed_mbit > 0) fastest = std::max(fastest, {nic.speed_mbit / 1e3, false});
+  }
+  for (const topology::RdmaDevice& device : machine.rdma_devices) {
+    for (const topology::RdmaPort& port : device.ports) {
+      if (port.is_active) fastest = std::max(fastest, {port.rate_mbit / 1e3, port.link_layer == "InfiniBand"});
+    }
+  }
+  return fastest;
+}
+
+// Of several hosts the one whose fastest device is slowest, of those where one is known; null: none is.
+nlohmann::json network_of(const Topology& topology) {
+  std::optional<std::pair<double, bool>> slowest;
+  for (const topology::Host& host : topology.hosts) {
+    const auto fastest = fastest_device(topology.machines[static_cast<std::size_t>(host.machine)].machine);
+    if (fastest.first > 0) slowest = slowest ? std::min(*slowest, fastest) : fastest;
+  }
+  if (topology.hosts.size() < 2 || !slowest) return nullptr;
+  return {{"Gbit_s", slowest->first}, {"is_infiniband", slowest->second}};
 }
 
 // The steps of one rank, line by line: of this one, or where it is none of the ranks, of the first.
@@ -96,7 +123,7 @@ std::vector<std::string> steps_of(const Plan& plan, const Shape& shape) {
   return lines;
 }
 
-nlohmann::json choice_of(const std::vector<Row>& rows, const PlanQuery& q) {
+nlohmann::json choice_of(const std::vector<Row>& rows, const PlanQuery& q, const Topology& topology) {
   nlohmann::json j{{"collective", roda_collective_name(q.collective)},
                    {"memory", memory_name(q)},
                    {"bytes", q.bytes},
@@ -105,21 +132,19 @@ nlohmann::json choice_of(const std::vector<Row>& rows, const PlanQuery& q) {
                    {"same_host", q.hosts <= 1}};
   if (const Row* best = chosen(rows); best != nullptr) {
     j["staged"] = best->plan.staged;
-    for (std::size_t number = 0; number < best->plan.stages.size(); ++number) {
-      j["stages"].push_back(json_of(best->plan.stages[number], best->plan.places[number]));
-    }
+    j["stages"] = stages_of(best->plan);
     j["runs"] = {{"transport", best->verdict.option.transport}, {"algorithm", best->verdict.option.algorithm}};
   }
+  for (const topology::Level& level : topology.levels) j["levels"].push_back(json_of(level));
   return j;
 }
 
-std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Links& links,
+std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Topology& topology,
                     const std::vector<std::string>& assumptions) {
-  nlohmann::json j = choice_of(rows, q);
-  if (const Row* best = chosen(rows); best != nullptr) {
-    if (best->plan.is_composed()) j["schedule"] = steps_of(best->plan, *q.shape);
-    if (best->prediction) j["links"] = links.source;
-  }
+  nlohmann::json j = choice_of(rows, q, topology);
+  const Row* best = chosen(rows);
+  if (best != nullptr && best->plan.is_composed()) j["schedule"] = steps_of(best->plan, *q.shape);
+  j["network"] = network_of(topology);
   j["candidates"] = nlohmann::json::array();
   for (const Row& row : rows) j["candidates"].push_back(json_of(row));
   for (const auto& algorithm : schedule::user_algorithms()) {
@@ -144,29 +169,20 @@ std::string own_algorithms(const PlanQuery& q) {
   return text;
 }
 
-std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const Links& links,
-                     const std::vector<std::string>& assumptions) {
+std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std::vector<std::string>& assumptions) {
   std::string text =
       roda::format("{} of {} bytes of {}{} over {} rank{}{}:\n", roda_collective_name(q.collective), q.bytes,
                    roda_dtype_name(q.dtype), q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size,
                    q.size == 1 ? "" : "s", q.hosts <= 1 ? " of one host" : roda::format(" on {} hosts", q.hosts));
   if (q.size == 1) text += "  one rank: nothing travels, the input is copied to the output\n";
-  const Row* best = chosen(rows);
   for (const Row& row : rows) {
     const select::Option& option = row.verdict.option;
-    text += roda::format("  {} {}/{}  {}{}\n", row.is_chosen ? ">" : " ", option.transport, option.algorithm, fate(row),
-                         prediction_text(row, best));
+    text += roda::format("  {} {}/{}  {}\n", row.is_chosen ? ">" : " ", option.transport, option.algorithm, fate(row));
     if (row.plan.stages.size() > 1) text += "      " + row.plan.describe() + "\n";
     if (!row.is_chosen || !row.plan.is_composed()) continue;
     for (const std::string& line : steps_of(row.plan, *q.shape)) text += "      " + line + "\n";
   }
-  if (best == nullptr) text += "  nothing can run this\n";
-  if (best != nullptr && best->prediction) {
-    text += roda::format(
-        "  predicted by the model of roda-sim over links that are {}; what runs moves {:.4g} bytes "
-        "inside hosts and {:.4g} between them\n",
-        links.source, best->prediction->inside_bytes, best->prediction->between_bytes);
-  }
+  if (chosen(rows) == nullptr) text += "  nothing can run this\n";
   for (const std::string& reason : assumptions) {
     text += "  taken to be usable there, though not on this machine: " + reason + "\n";
   }
@@ -197,11 +213,11 @@ std::string by_size(Planner* planner, PlanQuery q) {
   return text + (text == before ? "" : " above");
 }
 
-std::string explain(const Planner& planner, const PlanQuery& q, const Links& links, Form form) {
-  const std::vector<Row> rows = rows_of(planner, q, links, form != Form::kChoice);
-  if (form == Form::kChoice) return choice_of(rows, q).dump();
-  return form == Form::kJson ? as_json(rows, q, links, planner.assumptions())
-                             : in_words(rows, q, links, planner.assumptions());
+std::string explain(const Planner& planner, const PlanQuery& q, const Topology& topology, Form form) {
+  const std::vector<Row> rows = rows_of(planner, q);
+  if (form == Form::kChoice) return choice_of(rows, q, topology).dump();
+  return form == Form::kJson ? as_json(rows, q, topology, planner.assumptions())
+                             : in_words(rows, q, planner.assumptions());
 }
 
 }  // namespace roda::engine

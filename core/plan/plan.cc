@@ -45,20 +45,15 @@ Shape::Shape(const std::vector<topology::Level>& levels, int self, bool shares_c
   lay_out_torus();
 }
 
-// Ranks of one host lie along x; where hosts have one each, hosts lie along x and y.
 void Shape::lay_out_torus() {
-  const bool has_neighbours = table_.front().size() > 1;
-  const std::vector<std::int32_t> dims = plan::even_dims(hosts());
   if (hosts() < 2) {
     no_torus_ = "all ranks are on one host";
   } else if (!by_host_.is_even()) {
     no_torus_ = "the hosts have different numbers of ranks";
-  } else if (has_neighbours) {
-    torus_ = plan::Grid({"x", "y"}, by_host_.places(), 1);
-  } else if (dims.back() < 2) {
+  } else if (size() == hosts() && plan::even_dims(hosts()).back() < 2) {
     no_torus_ = std::to_string(hosts()) + " hosts of one rank each make no rectangle";
   } else {
-    torus_ = plan::torus_grid(dims);
+    torus_ = plan::torus_of_hosts(by_host_);
   }
 }
 
