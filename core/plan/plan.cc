@@ -9,9 +9,8 @@
 namespace roda::engine {
 namespace {
 
-std::uint64_t hash_of(const std::vector<topology::Level>& levels, bool shares_cards) {
+std::uint64_t hash_of(const std::vector<topology::Level>& levels) {
   Hash hash;
-  hash.add(shares_cards ? 1u : 0u);
   for (const topology::Level& level : levels) {
     hash.add(level.name);
     for (const std::int32_t unit : level.units) hash.add(static_cast<std::uint32_t>(unit) + 256u);
@@ -29,11 +28,8 @@ std::string unless(const PlanStage& stage) {
 
 }  // namespace
 
-Shape::Shape(const std::vector<topology::Level>& levels, int self, bool shares_cards)
-    : self_(self),
-      shares_cards_(shares_cards),
-      hash_(hash_of(levels, shares_cards)),
-      nested_(plan::nested_grid(levels)) {
+Shape::Shape(const std::vector<topology::Level>& levels, int self)
+    : self_(self), hash_(hash_of(levels)), nested_(plan::nested_grid(levels)) {
   const auto& hosts = levels[topology::host_level(levels)].units;
   std::map<std::int32_t, std::size_t> rows;
   for (std::size_t member = 0; member < hosts.size(); ++member) {
