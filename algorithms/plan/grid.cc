@@ -157,6 +157,11 @@ std::vector<std::int32_t> even_dims(std::int32_t ranks) {
   return {ranks / small, small};
 }
 
+Grid torus_of_hosts(const Grid& by_host) {
+  if (by_host.largest(0) > 1) return {{"x", "y"}, by_host.places(), 1};
+  return torus_grid(even_dims(by_host.ranks()));
+}
+
 Grid rooted(const Grid& grid, std::int32_t root) {
   std::vector<Grid::Place> turned = grid.places();
   const Grid::Place& first = grid.places()[slot(root)];

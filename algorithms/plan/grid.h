@@ -124,6 +124,10 @@ Grid torus_grid(const std::vector<std::int32_t>& dims);
 // The most even two factors, the larger one first: 12 -> {4, 3}; a prime gives {prime, 1}.
 std::vector<std::int32_t> even_dims(std::int32_t ranks);
 
+// Ranks of one host lie along x, hosts along y; hosts of one rank each along both, as even_dims() has it. `by_host`:
+// the ranks of hosts of one size.
+Grid torus_of_hosts(const Grid& by_host);
+
 // The grid turned so that the units that hold rank `root` come first on every axis but the last: the ranks whose places
 // are 0 there are the root and its counterparts in the other units. Every unit has one, however few ranks it has.
 Grid rooted(const Grid& grid, std::int32_t root);

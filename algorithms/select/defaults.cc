@@ -11,8 +11,8 @@ namespace {
 //
 // Ranks on several hosts go by levels wherever the ranks of a host have something faster than the network between them.
 //
-// On devices: what works on their memory. What is staged through host memory goes by the rules for that. Where GPUs
-// share cards a composition sends less between hosts, from some size on in less time (docs/gpu.md): by the model alone.
+// On devices: what works on their memory. What is staged through host memory goes by the rules for that. No card has
+// shown a composition to be faster than a library alone, so none comes first unasked.
 //
 // The last options are for RODA_DETERMINISTIC, which excludes those before them.
 //
@@ -28,7 +28,6 @@ allreduce@host = levels/hierarchical
 allreduce@host:0-64K = */direct, tcp/recursive_doubling, */recursive_doubling, */native
 allreduce@host:64K-512K = */direct, tcp/rabenseifner, */rabenseifner, */native
 allreduce@host:512K-inf = */direct, tcp/ring, */native, */ring
-allreduce@cuda_shared:32M-inf = levels/hierarchical
 allreduce@cuda = */native, levels/hierarchical
 allreduce = */native, */ring, */recursive_doubling, */direct, */twoshot, tcp/ordered, */ordered
 

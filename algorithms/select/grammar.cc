@@ -124,8 +124,7 @@ class Parser {
   bool parse_memory(Table::Rule* rule) {
     if (word_ == "host") rule->memory = Memory::kHost;
     if (word_ == "cuda") rule->memory = Memory::kCuda;
-    if (word_ == "cuda_shared") rule->memory = Memory::kCudaShared;
-    if (!rule->memory) return fail("unknown memory kind " + in_words() + "; known: host, cuda, cuda_shared");
+    if (!rule->memory) return fail("unknown memory kind " + in_words() + "; known: host, cuda");
     return take_word();
   }
 
@@ -282,8 +281,7 @@ std::optional<Table> Table::parse(const std::string& text, std::string* error) {
 
 std::string Table::Rule::selector() const {
   std::string text = collective_name(collective);
-  static constexpr const char* kMemories[] = {"@host", "@cuda", "@cuda_shared"};
-  if (memory) text += kMemories[static_cast<std::size_t>(*memory)];
+  if (memory) text += *memory == Memory::kHost ? "@host" : "@cuda";
   if (from != 0 || to != SIZE_MAX) text += ":" + size_text(from) + "-" + size_text(to);
   if (min_ranks != 1 || max_ranks != INT32_MAX) text += "[" + ranks_text(min_ranks, max_ranks) + "]";
   return text;

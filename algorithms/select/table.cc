@@ -7,12 +7,8 @@
 namespace roda::select {
 namespace {
 
-bool holds_for(Memory rule, Memory query) {
-  return rule == query || (rule == Memory::kCuda && query == Memory::kCudaShared);
-}
-
 bool matches(const Table::Rule& rule, const Query& query) {
-  return rule.collective == query.collective && (!rule.memory || holds_for(*rule.memory, query.memory)) &&
+  return rule.collective == query.collective && (!rule.memory || *rule.memory == query.memory) &&
          query.bytes >= rule.from && (query.bytes < rule.to || rule.to == SIZE_MAX) && query.size >= rule.min_ranks &&
          query.size <= rule.max_ranks;
 }

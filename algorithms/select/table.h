@@ -30,9 +30,7 @@ inline constexpr const char* kAnyTransport = "*";
 inline constexpr const char* kLevels = "levels";
 bool is_composition(schedule::Collective collective, std::string_view name);
 
-// kCudaShared: of GPUs of which several share a network card, on several hosts (core/plan says when); what holds for
-// kCuda holds for it as well.
-enum class Memory : std::uint8_t { kHost = 0, kCuda = 1, kCudaShared = 2 };
+enum class Memory : std::uint8_t { kHost = 0, kCuda = 1 };
 
 struct Query {
   schedule::Collective collective = schedule::Collective::kAllreduce;

@@ -1,8 +1,7 @@
 // Schedules as text: a user's algorithm in a file, or one of ours written out.
 //
 // JSON; docs/algorithms.md describes the format. A file holds the schedules of all ranks of one group. It is believed
-// only when the verifier has proved it right: what is wrong is named by rank, lane and step. And clusters: JSON, in the
-// words of sim/cluster.h; docs/notes/simulator.md describes that format.
+// only when the verifier has proved it right: what is wrong is named by rank, lane and step.
 //
 // Pure functions, any thread.
 #pragma once
@@ -12,7 +11,6 @@
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
-#include "algorithms/schedule/sim/cluster.h"
 
 namespace roda::text {
 
@@ -26,8 +24,5 @@ inline constexpr int kMostChunksInAll = 1 << 20;  // over all ranks
 std::optional<std::string> read_schedules(const std::string& text, std::vector<schedule::Schedule>* ranks);
 
 std::string write_schedules(const std::vector<schedule::Schedule>& ranks);
-
-// nullopt: *cluster is filled in and right. Else what is wrong, and where.
-std::optional<std::string> read_cluster(const std::string& text, sim::Cluster* cluster);
 
 }  // namespace roda::text

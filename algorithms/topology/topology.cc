@@ -48,22 +48,6 @@ void place_ranks(Topology* topology) {
   topology->levels = {std::move(hosts)};
 }
 
-bool gpus_share_cards(const Topology& topology, const std::vector<std::int32_t>& ranks) {
-  constexpr std::ptrdiff_t kSeveral = 4;
-  std::vector<std::ptrdiff_t> counts(topology.hosts.size());
-  for (const std::int32_t rank : ranks) ++counts[static_cast<std::size_t>(topology.rank(rank).host)];
-  for (std::size_t host = 0; host < counts.size(); ++host) {
-    if (counts[host] == 0) continue;
-    const topology::Machine& machine =
-        topology.machines[static_cast<std::size_t>(topology.hosts[host].machine)].machine;
-    const auto cards = std::ranges::count_if(machine.rdma_devices, [](const topology::RdmaDevice& device) {
-      return std::ranges::any_of(device.ports, [](const topology::RdmaPort& port) { return port.is_active; });
-    });
-    if (machine.gpus.empty() || cards == 0 || counts[host] < kSeveral * cards) return false;
-  }
-  return true;
-}
-
 std::vector<topology::Level> levels_of(const Topology& topology, const std::vector<std::int32_t>& ranks) {
   std::vector<topology::Level> some;
   for (const topology::Level& level : topology.levels) {

@@ -89,9 +89,6 @@ struct Topology {
 // 0 up, once.
 void place_ranks(Topology* topology);
 
-// Whether several GPUs share each active RDMA card, on every host of these ranks, of which each is taken to have one.
-bool gpus_share_cards(const Topology& topology, const std::vector<std::int32_t>& ranks);
-
 // The levels of some of the ranks, in the order given.
 std::vector<topology::Level> levels_of(const Topology& topology, const std::vector<std::int32_t>& ranks);
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
 
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
@@ -84,15 +83,12 @@ char* explain(roda::engine::PlanQuery query, const char* memory, const Topology*
   if (!status.ok()) return refuse(status, error);
   roda::engine::Shape shape;
   if (topology != nullptr) {
-    std::vector<std::int32_t> ranks(static_cast<std::size_t>(levelled.size()));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    shape = roda::engine::Shape(levelled.levels, 0, gpus_share_cards(levelled, ranks));
+    shape = roda::engine::Shape(levelled.levels, 0);
     query.lie_on(shape);
   }
-  const roda::engine::Links links = roda::engine::links_of(levelled);
   using roda::engine::Form;
   const Form form = as_json == 0 ? Form::kWords : as_json == 2 ? Form::kChoice : Form::kJson;
-  return give(roda::engine::explain(*planner, query, links, form));
+  return give(roda::engine::explain(*planner, query, levelled, form));
 }
 
 }  // namespace

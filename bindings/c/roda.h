@@ -223,7 +223,7 @@ RODA_API char* roda_describe_topology(int32_t as_json);
 /* Of a topology file (docs/topology.md). NULL and `error` when it is malformed. */
 RODA_API char* roda_describe_topology_file(const char* path, int32_t as_json, roda_error* error);
 /* What would run for `bytes` of `collective` on `size` ranks of one host (0: the job's), the candidates that lost, why.
- * `as_json` 2: JSON of what runs alone, without predictions. */
+ * `as_json` 1: JSON, with what roda-info predicts their times from; 2: of what runs alone. */
 RODA_API char* roda_explain(int32_t collective, uint64_t bytes, int32_t size, int32_t as_json, roda_error* error);
 /* The same on the hosts of a topology file, laid out for `size` ranks (0: as many as it has, or one host takes). */
 RODA_API char* roda_explain_on(const char* topology_file, int32_t collective, uint64_t bytes, int32_t size,

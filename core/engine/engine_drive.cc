@@ -266,7 +266,7 @@ void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
   options.name = parts_.job_key + "/set" + std::to_string(id) + "." + std::to_string(options.number);
   options.ranks = ranks;
   options.rank = negotiator_.position(id, parts_.rank);
-  options.shape = Shape(levels_of(parts_.topology, ranks), options.rank, gpus_share_cards(parts_.topology, ranks));
+  options.shape = Shape(levels_of(parts_.topology, ranks), options.rank);
   options.generation = parts_.generation;
   options.timeout_ns = static_cast<std::uint64_t>(parts_.knobs.gloo_timeout_seconds) * 1'000'000'000u;
   options.address = parts_.address;

@@ -169,7 +169,6 @@ Status choose_for_devices(const Knobs& knobs, const Offer& offer, const Carriers
     choice.is_mixed = working > 0 && static_cast<std::size_t>(working) < choice.transports.size();
     choice.composes = choice.is_mixed || (collective == Collective::kAllreduce && knobs.hierarchical_allreduce) ||
                       (collective == Collective::kAllgather && knobs.hierarchical_allgather);
-    choice.goes_by_cards = choice.transports.empty() && !knobs.is_set("HOROVOD_HIERARCHICAL_ALLREDUCE");
     if (choice.transports.empty()) choice.transports = by_default(offer, host);
   }
   return {};

@@ -24,8 +24,6 @@ struct DeviceChoice {
   // Compositions before anything else: the user asked for them, or named beside what works on devices what does not.
   bool composes = false;
   bool is_mixed = false;  // the latter
-  // He asked for nothing: compositions come first where they are taken to be faster.
-  bool goes_by_cards = false;
 };
 
 class Carriers {

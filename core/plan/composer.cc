@@ -61,19 +61,6 @@ bool Composer::comes_first(const PlanQuery& q, const std::string& name) const {
   return !is_lonely || (is_asked_for(q.collective) && (q.hosts > 1 || carriers_.on_device(q.collective).is_mixed));
 }
 
-bool Composer::saves_cards(const PlanQuery& q) const {
-  constexpr int kFewestHosts = 4;
-  if (q.shape == nullptr || !q.shape->shares_cards() || q.hosts < kFewestHosts) return false;
-  Plan plan;
-  if (!compose(q, kHierarchical, carriers_.for_host(), &plan).ok()) return false;
-  const plan::Grid& grid = q.shape->grid(kHierarchical);
-  for (std::size_t number = 0; number < plan.stages.size(); ++number) {
-    if (grid.hosts(plan.composition.stages[number].axis) <= 1) continue;
-    if ((plan.stages[number].transport->capabilities & RODA_CAP_GET) == 0) return false;
-  }
-  return true;
-}
-
 Ranking::Obstacles Composer::obstacles(const PlanQuery& q, const Carriers::Transports& transports) const {
   Ranking::Obstacles obstacles;
   for (const char* name : {kHierarchical, kTwoStep, kTorus, kBetweenHosts}) {

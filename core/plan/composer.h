@@ -35,9 +35,6 @@ class Composer {
   // Whether the composition comes before a library's own collective on devices, where compositions are asked for. Names
   // of transports alone ask for none where every rank is alone on its host.
   bool comes_first(const PlanQuery& query, const std::string& name) const;
-  // Whether "hierarchical" has less to send than a library alone over cards that GPUs share, and reaches other hosts'
-  // memory by them. On fewer hosts than 4 a library's trees send as little.
-  bool saves_cards(const PlanQuery& query) const;
 
  private:
   Status choose_stage(const PlanQuery& whole, const plan::Grid& grid, std::size_t number,

@@ -1,11 +1,11 @@
 #include "core/plan/explain.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
@@ -22,10 +22,9 @@ struct Row {
   select::Verdict verdict;
   bool is_chosen = false;
   Plan plan;  // of a usable one
-  std::optional<Prediction> prediction;
 };
 
-std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Links& links, bool predicts) {
+std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q) {
   std::vector<Row> rows;
   bool has_chosen = false;
   for (const select::Verdict& verdict : planner.candidates(q)) {
@@ -35,8 +34,6 @@ std::vector<Row> rows_of(const Planner& planner, const PlanQuery& q, const Links
     row.is_chosen = !has_chosen;
     has_chosen = true;
     row.plan = planner.plan_of(q, verdict.option);
-    const bool is_known = q.memory_kind == RODA_MEMORY_HOST;  // the model has no links to devices
-    if (predicts && q.size > 1 && is_known) row.prediction = predict(row.plan, q, links);
   }
   return rows;
 }
@@ -48,33 +45,28 @@ const Row* chosen(const std::vector<Row>& rows) {
 
 const char* memory_name(const PlanQuery& q) { return q.memory_kind == RODA_MEMORY_HOST ? "host" : "cuda"; }
 
-std::string time_text(double seconds) {
-  if (seconds < 1e-3) return roda::format("{:.3g} us", seconds * 1e6);
-  return seconds < 1 ? roda::format("{:.3g} ms", seconds * 1e3) : roda::format("{:.3g} s", seconds);
-}
-
-// "+ 40 %": against what runs.
-std::string difference_text(const Row& row, const Row& best) {
-  if (row.is_chosen || !row.prediction || !best.prediction) return "";
-  const double ratio = row.prediction->seconds / best.prediction->seconds - 1;
-  return roda::format("{} {:.0f} %", ratio < 0 ? '-' : '+', std::abs(ratio) * 100);
-}
-
-// In three digits: what is counted is rounded, what was asked for is not (size_text).
-std::string volume_text(double bytes) {
-  std::size_t unit = 0;
-  const std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
-  for (; bytes >= 1000 && unit + 1 < units.size(); ++unit) bytes /= 1024;
-  return roda::format("{:.3g} {}", bytes, units[unit]);
-}
-
-std::string size_text(std::size_t bytes) {
-  return bytes % 1024 != 0 ? roda::format("{} B", bytes) : topology::size_text(static_cast<std::int64_t>(bytes / 1024));
-}
-
 std::string fate(const Row& row) {
   if (!row.verdict.usable) return "not usable: " + row.verdict.reason;
   return (row.is_chosen ? "runs: " : "in reserve: ") + row.verdict.reason;
+}
+
+nlohmann::json json_of(const Plan& plan, std::size_t number) {
+  const PlanStage& stage = plan.stages[number];
+  const std::string& place = plan.places[number];
+  nlohmann::json j{{"staged", stage.staged},
+                   {"where", place.empty() ? "all" : place},
+                   {"collective", roda_collective_name(stage.collective)},
+                   {"transport", stage.transport->name},
+                   {"algorithm", stage.algorithm},
+                   {"serves_one_host", (stage.transport->capabilities & RODA_CAP_SAME_HOST) != 0}};
+  if (plan.is_composed()) j["axis"] = plan.composition.stages[number].axis;
+  return j;
+}
+
+nlohmann::json stages_of(const Plan& plan) {
+  nlohmann::json stages = nlohmann::json::array();
+  for (std::size_t number = 0; number < plan.stages.size(); ++number) stages.push_back(json_of(plan, number));
+  return stages;
 }
 
 nlohmann::json json_of(const Row& row) {
@@ -83,20 +75,44 @@ nlohmann::json json_of(const Row& row) {
                    {"usable", row.verdict.usable},
                    {"chosen", row.is_chosen},
                    {"reason", row.verdict.reason}};
-  if (row.prediction) {
-    j["predicted"] = {{"seconds", row.prediction->seconds},
-                      {"bytes_inside_hosts", row.prediction->inside_bytes},
-                      {"bytes_between_hosts", row.prediction->between_bytes}};
-  }
+  if (row.verdict.usable) j["stages"] = stages_of(row.plan);
+  if (row.plan.stages.size() > 1) j["plan"] = row.plan.describe();
   return j;
 }
 
-nlohmann::json json_of(const PlanStage& stage, const std::string& place) {
-  return {{"staged", stage.staged},
-          {"where", place.empty() ? "all" : place},
-          {"collective", roda_collective_name(stage.collective)},
-          {"transport", stage.transport->name},
-          {"algorithm", stage.algorithm}};
+// {"name": "host", "units": [[0, 8], [1, 8]]}: the first 8 ranks are in unit 0, the next 8 in unit 1.
+nlohmann::json json_of(const topology::Level& level) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> runs;
+  for (const std::int32_t unit : level.units) {
+    if (runs.empty() || runs.back().first != unit) runs.emplace_back(unit, 0);
+    ++runs.back().second;
+  }
+  return {{"name", level.name}, {"units", runs}};
+}
+
+// Gbit/s of the fastest network device of the machine, and whether it is InfiniBand.
+std::pair<double, bool> fastest_device(const topology::Machine& machine) {
+  std::pair<double, bool> fastest{0, false};
+  for (const topology::Nic& nic : machine.nics) {
+    if (nic.is_up && nic.speed_mbit > 0) fastest = std::max(fastest, {nic.speed_mbit / 1e3, false});
+  }
+  for (const topology::RdmaDevice& device : machine.rdma_devices) {
+    for (const topology::RdmaPort& port : device.ports) {
+      if (port.is_active) fastest = std::max(fastest, {port.rate_mbit / 1e3, port.link_layer == "InfiniBand"});
+    }
+  }
+  return fastest;
+}
+
+// Of several hosts the one whose fastest device is slowest, of those where one is known; null: none is.
+nlohmann::json network_of(const Topology& topology) {
+  std::optional<std::pair<double, bool>> slowest;
+  for (const topology::Host& host : topology.hosts) {
+    const auto fastest = fastest_device(topology.machines[static_cast<std::size_t>(host.machine)].machine);
+    if (fastest.first > 0) slowest = slowest ? std::min(*slowest, fastest) : fastest;
+  }
+  if (topology.hosts.size() < 2 || !slowest) return nullptr;
+  return {{"Gbit_s", slowest->first}, {"is_infiniband", slowest->second}};
 }
 
 // The steps of one rank, line by line: of this one, or where it is none of the ranks, of the first.
@@ -108,30 +124,29 @@ std::vector<std::string> steps_of(const Plan& plan, const Shape& shape) {
   return lines;
 }
 
-nlohmann::json choice_of(const std::vector<Row>& rows, const PlanQuery& q) {
+nlohmann::json choice_of(const std::vector<Row>& rows, const PlanQuery& q, const Topology& topology) {
   nlohmann::json j{{"collective", roda_collective_name(q.collective)},
                    {"memory", memory_name(q)},
+                   {"dtype", roda_dtype_name(q.dtype)},
                    {"bytes", q.bytes},
                    {"ranks", q.size},
                    {"hosts", q.hosts},
                    {"same_host", q.hosts <= 1}};
   if (const Row* best = chosen(rows); best != nullptr) {
     j["staged"] = best->plan.staged;
-    for (std::size_t number = 0; number < best->plan.stages.size(); ++number) {
-      j["stages"].push_back(json_of(best->plan.stages[number], best->plan.places[number]));
-    }
+    j["stages"] = stages_of(best->plan);
     j["runs"] = {{"transport", best->verdict.option.transport}, {"algorithm", best->verdict.option.algorithm}};
   }
+  for (const topology::Level& level : topology.levels) j["levels"].push_back(json_of(level));
   return j;
 }
 
-std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Links& links,
+std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Topology& topology,
                     const std::vector<std::string>& assumptions) {
-  nlohmann::json j = choice_of(rows, q);
-  if (const Row* best = chosen(rows); best != nullptr) {
-    if (best->plan.is_composed()) j["schedule"] = steps_of(best->plan, *q.shape);
-    if (best->prediction) j["links"] = links.source;
-  }
+  nlohmann::json j = choice_of(rows, q, topology);
+  const Row* best = chosen(rows);
+  if (best != nullptr && best->plan.is_composed()) j["schedule"] = steps_of(best->plan, *q.shape);
+  j["network"] = network_of(topology);
   j["candidates"] = nlohmann::json::array();
   for (const Row& row : rows) j["candidates"].push_back(json_of(row));
   for (const auto& algorithm : schedule::user_algorithms()) {
@@ -156,60 +171,28 @@ std::string own_algorithms(const PlanQuery& q) {
   return text;
 }
 
-// What runs, then what is in reserve, the quickest first as far as is predicted, then what can't run.
-std::vector<const Row*> in_order(const std::vector<Row>& rows) {
-  std::vector<const Row*> order;
-  for (const Row& row : rows) order.push_back(&row);
-  const auto key = [](const Row* row) {
-    return std::tuple(!row->is_chosen, !row->verdict.usable, row->prediction ? row->prediction->seconds : HUGE_VAL);
-  };
-  std::ranges::stable_sort(order, {}, key);
-  return order;
-}
-
-std::string table_of(const std::vector<Row>& rows, const PlanQuery& q, const Row* best) {
-  std::string text;
-  std::size_t width = 0;
-  for (const Row& row : rows)
-    width = std::max(width, row.verdict.option.transport.size() + row.verdict.option.algorithm.size() + 1);
-  const bool is_predicted = best != nullptr && best->prediction;
-  for (const Row* row : in_order(rows)) {
-    const select::Option& option = row->verdict.option;
-    text += roda::format("  {} {:{}}  ", row->is_chosen ? ">" : " ", option.transport + "/" + option.algorithm, width);
-    if (is_predicted) {
-      const std::string time = row->prediction ? time_text(row->prediction->seconds) : "";
-      text += roda::format("{:>8}  {:>8}  ", time, difference_text(*row, *best));
-    }
-    text += fate(*row) + "\n";
-    if (row->plan.stages.size() > 1) text += "      " + row->plan.describe() + "\n";
-    if (!row->is_chosen || !row->plan.is_composed()) continue;
-    for (const std::string& line : steps_of(row->plan, *q.shape)) text += "      " + line + "\n";
+std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std::vector<std::string>& assumptions) {
+  std::string text =
+      roda::format("{} of {} bytes of {}{} over {} rank{}{}:\n", roda_collective_name(q.collective), q.bytes,
+                   roda_dtype_name(q.dtype), q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size,
+                   q.size == 1 ? "" : "s", q.hosts <= 1 ? " of one host" : roda::format(" on {} hosts", q.hosts));
+  if (q.size == 1) text += "  one rank: nothing travels, the input is copied to the output\n";
+  for (const Row& row : rows) {
+    const select::Option& option = row.verdict.option;
+    text += roda::format("  {} {}/{}  {}\n", row.is_chosen ? ">" : " ", option.transport, option.algorithm, fate(row));
+    if (row.plan.stages.size() > 1) text += "      " + row.plan.describe() + "\n";
+    if (!row.is_chosen || !row.plan.is_composed()) continue;
+    for (const std::string& line : steps_of(row.plan, *q.shape)) text += "      " + line + "\n";
   }
-  return text;
-}
-
-std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const Links& links,
-                     const std::vector<std::string>& assumptions) {
-  const Row* best = chosen(rows);
-  std::string verdict = "nothing can run this";
-  if (best != nullptr) verdict = best->verdict.option.transport + "/" + best->verdict.option.algorithm + " runs";
-  if (best != nullptr && best->prediction) verdict += ", " + time_text(best->prediction->seconds) + " predicted";
-  if (q.size == 1) verdict = "nothing travels, the input is copied to the output";
-  std::string text = roda::format("{} of {} of {}{} over {} rank{}{}: {}\n", roda_collective_name(q.collective),
-                                  size_text(q.bytes), roda_dtype_name(q.dtype),
-                                  q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size, q.size == 1 ? "" : "s",
-                                  q.hosts <= 1 ? " of one host" : roda::format(" on {} hosts", q.hosts), verdict);
-  text += table_of(rows, q, best);
-  if (best != nullptr && best->prediction) {
-    text += roda::format(
-        "  times are predicted by the model of roda-sim over links that are {}; what runs moves {} inside hosts and {} "
-        "between them.\n",
-        links.source, volume_text(best->prediction->inside_bytes), volume_text(best->prediction->between_bytes));
-  }
+  if (chosen(rows) == nullptr) text += "  nothing can run this\n";
   for (const std::string& reason : assumptions) {
     text += "  taken to be usable there, though not on this machine: " + reason + "\n";
   }
   return text + own_algorithms(q);
+}
+
+std::string size_text(std::size_t bytes) {
+  return bytes % 1024 != 0 ? roda::format("{} B", bytes) : topology::size_text(static_cast<std::int64_t>(bytes / 1024));
 }
 
 }  // namespace
@@ -232,11 +215,11 @@ std::string by_size(Planner* planner, PlanQuery q) {
   return text + (text == before ? "" : " above");
 }
 
-std::string explain(const Planner& planner, const PlanQuery& q, const Links& links, Form form) {
-  const std::vector<Row> rows = rows_of(planner, q, links, form != Form::kChoice);
-  if (form == Form::kChoice) return choice_of(rows, q).dump();
-  return form == Form::kJson ? as_json(rows, q, links, planner.assumptions())
-                             : in_words(rows, q, links, planner.assumptions());
+std::string explain(const Planner& planner, const PlanQuery& q, const Topology& topology, Form form) {
+  const std::vector<Row> rows = rows_of(planner, q);
+  if (form == Form::kChoice) return choice_of(rows, q, topology).dump();
+  return form == Form::kJson ? as_json(rows, q, topology, planner.assumptions())
+                             : in_words(rows, q, planner.assumptions());
 }
 
 }  // namespace roda::engine

@@ -9,9 +9,8 @@
 namespace roda::engine {
 namespace {
 
-std::uint64_t hash_of(const std::vector<topology::Level>& levels, bool shares_cards) {
+std::uint64_t hash_of(const std::vector<topology::Level>& levels) {
   Hash hash;
-  hash.add(shares_cards ? 1u : 0u);
   for (const topology::Level& level : levels) {
     hash.add(level.name);
     for (const std::int32_t unit : level.units) hash.add(static_cast<std::uint32_t>(unit) + 256u);
@@ -29,11 +28,8 @@ std::string unless(const PlanStage& stage) {
 
 }  // namespace
 
-Shape::Shape(const std::vector<topology::Level>& levels, int self, bool shares_cards)
-    : self_(self),
-      shares_cards_(shares_cards),
-      hash_(hash_of(levels, shares_cards)),
-      nested_(plan::nested_grid(levels)) {
+Shape::Shape(const std::vector<topology::Level>& levels, int self)
+    : self_(self), hash_(hash_of(levels)), nested_(plan::nested_grid(levels)) {
   const auto& hosts = levels[topology::host_level(levels)].units;
   std::map<std::int32_t, std::size_t> rows;
   for (std::size_t member = 0; member < hosts.size(); ++member) {
@@ -45,20 +41,15 @@ Shape::Shape(const std::vector<topology::Level>& levels, int self, bool shares_c
   lay_out_torus();
 }
 
-// Ranks of one host lie along x; where hosts have one each, hosts lie along x and y.
 void Shape::lay_out_torus() {
-  const bool has_neighbours = table_.front().size() > 1;
-  const std::vector<std::int32_t> dims = plan::even_dims(hosts());
   if (hosts() < 2) {
     no_torus_ = "all ranks are on one host";
   } else if (!by_host_.is_even()) {
     no_torus_ = "the hosts have different numbers of ranks";
-  } else if (has_neighbours) {
-    torus_ = plan::Grid({"x", "y"}, by_host_.places(), 1);
-  } else if (dims.back() < 2) {
+  } else if (size() == hosts() && plan::even_dims(hosts()).back() < 2) {
     no_torus_ = std::to_string(hosts()) + " hosts of one rank each make no rectangle";
   } else {
-    torus_ = plan::torus_grid(dims);
+    torus_ = plan::torus_of_hosts(by_host_);
   }
 }
 

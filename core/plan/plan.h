@@ -23,7 +23,7 @@ class Shape {
  public:
   Shape() : Shape({{topology::kHost, {0}}}, 0) {}
   // `levels`: of the members (levels_of). `self`: this rank among the members; -1: not a member.
-  Shape(const std::vector<topology::Level>& levels, int self, bool shares_cards = false);
+  Shape(const std::vector<topology::Level>& levels, int self);
 
   int size() const { return nested_.ranks(); }
   int hosts() const { return static_cast<int>(table_.size()); }
@@ -32,7 +32,6 @@ class Shape {
   const std::vector<std::vector<int>>& table() const { return table_; }
   // Of what it was made of, but for `self`.
   std::uint64_t hash() const { return hash_; }
-  bool shares_cards() const { return shares_cards_; }  // gpus_share_cards
 
   // What a composition of that name is laid over: the nested levels; for "between_hosts" hosts alone; for "torus" a
   // torus of hosts and the ranks in them (of two factors of the hosts, where each has one rank).
@@ -46,7 +45,6 @@ class Shape {
   void lay_out_torus();
 
   int self_ = -1;
-  bool shares_cards_ = false;
   std::uint64_t hash_ = 0;
   std::vector<std::vector<int>> table_;
   plan::Grid nested_;

@@ -99,8 +99,7 @@ Ranking::Verdicts Planner::candidates(const PlanQuery& q) const {
 
 Ranking::Verdicts Planner::device_candidates(const PlanQuery& q) const {
   const Ranking::Obstacles obstacles = composer_.obstacles(q, carriers_.for_host());
-  const bool goes_by_cards = carriers_.on_device(q.collective).goes_by_cards && composer_.saves_cards(q);
-  Ranking::Verdicts verdicts = ranking_.on_device(q, obstacles, goes_by_cards);
+  Ranking::Verdicts verdicts = ranking_.on_device(q, obstacles);
   if (carriers_.on_device(q.collective).composes) {
     std::stable_partition(verdicts.begin(), verdicts.end(), [&](const select::Verdict& v) {
       return v.option.transport == select::kLevels && composer_.comes_first(q, v.option.algorithm);

@@ -32,17 +32,15 @@ void prefer_messages(const Carriers::Transports& transports, int collective, Ran
 
 }  // namespace
 
-Ranking::Verdicts Ranking::rank(const PlanQuery& q, std::vector<select::Offer> offers, const Obstacles& obstacles,
-                                bool shares_cards) const {
+Ranking::Verdicts Ranking::rank(const PlanQuery& q, std::vector<select::Offer> offers,
+                                const Obstacles& obstacles) const {
   select::Offer levels;
   levels.transport = select::kLevels;
   levels.compositions = obstacles;
   offers.push_back(std::move(levels));
   // Whole numbers come to the same bits in any order.
   const bool in_rank_order = in_rank_order_ && roda_dtype_is(q.dtype, RODA_FLOAT) != 0;
-  const auto memory = q.memory_kind != RODA_MEMORY_CUDA ? select::Memory::kHost
-                      : shares_cards                    ? select::Memory::kCudaShared
-                                                        : select::Memory::kCuda;
+  const auto memory = q.memory_kind == RODA_MEMORY_CUDA ? select::Memory::kCuda : select::Memory::kHost;
   const auto collective = static_cast<schedule::Collective>(q.collective);
   return tables_[q.rules].rank({collective, memory, q.bytes, q.size, in_rank_order}, offers);
 }
@@ -61,7 +59,7 @@ Ranking::Verdicts Ranking::in_memory(const PlanQuery& q, const Carriers::Transpo
   return rank(q, std::move(offers), obstacles);
 }
 
-Ranking::Verdicts Ranking::on_device(const PlanQuery& q, const Obstacles& obstacles, bool shares_cards) const {
+Ranking::Verdicts Ranking::on_device(const PlanQuery& q, const Obstacles& obstacles) const {
   std::vector<select::Offer> offers;
   for (const roda_transport* t : carriers_.on_device(q.collective).transports) {
     if (!reaches(*t, q) || !works_on(*t, q)) continue;
@@ -70,7 +68,7 @@ Ranking::Verdicts Ranking::on_device(const PlanQuery& q, const Obstacles& obstac
     offer.native = true;
     offers.push_back(std::move(offer));
   }
-  Verdicts verdicts = rank(q, std::move(offers), obstacles, shares_cards);
+  Verdicts verdicts = rank(q, std::move(offers), obstacles);
   std::erase_if(verdicts, [](const select::Verdict& v) {
     return v.option.transport != select::kLevels && v.option.algorithm != select::kNative;
   });

@@ -27,16 +27,14 @@ class Ranking {
   // Of tensors in host memory, by these transports.
   Verdicts in_memory(const PlanQuery& query, const Carriers::Transports& transports, const Obstacles& obstacles) const;
   // Of tensors on devices: what works on their memory. Schedules work in host memory: they are staged.
-  // `shares_cards`: select::Memory::kCudaShared.
-  Verdicts on_device(const PlanQuery& query, const Obstacles& obstacles, bool shares_cards) const;
+  Verdicts on_device(const PlanQuery& query, const Obstacles& obstacles) const;
   Verdicts staged(const PlanQuery& query, const Obstacles& obstacles_in_memory) const;
   // Of one stage of a composition for tensors on devices. `whole`: the collective that is composed. Outside hosts comes
   // something else than what serves inside them: that could have carried the whole.
   Verdicts stage_on_device(const PlanQuery& part, bool is_outside, int whole) const;
 
  private:
-  Verdicts rank(const PlanQuery& query, std::vector<select::Offer> offers, const Obstacles& obstacles,
-                bool shares_cards = false) const;
+  Verdicts rank(const PlanQuery& query, std::vector<select::Offer> offers, const Obstacles& obstacles) const;
 
   const std::deque<select::Table>& tables_;
   const Carriers& carriers_;

@@ -1,6 +1,6 @@
 // A cluster's file of roda-sim: what is accepted can be simulated.
-#include "algorithms/schedule/sim/cluster.h"
-#include "algorithms/text/schedule_file.h"
+#include "tools/sim/model/cluster.h"
+
 #include "tests/fuzz/fuzz.h"
 
 namespace roda::fuzz {
@@ -18,7 +18,7 @@ std::vector<std::string> seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace roda;
   sim::Cluster cluster;
-  const auto wrong = text::read_cluster(std::string(fuzz::Input(data, size).rest()), &cluster);
+  const auto wrong = sim::read_cluster(std::string(fuzz::Input(data, size).rest()), &cluster);
   fuzz::require(!wrong || !wrong->empty(), "an error says what is wrong");
   if (wrong) return 0;
   const std::int32_t ranks = 1 + static_cast<std::int32_t>(size % 60);

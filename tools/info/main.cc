@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "tools/common/sizes.h"
 #include "tools/info/overview.h"
 #include "tools/info/topology_file.h"
+#include "tools/sim/explained.h"
 
 namespace roda::tools {
 namespace {
@@ -109,19 +112,21 @@ int print_explanation(const Options& options) {
               << "\n";
     return 2;
   }
-  roda_error error = no_error();
-  const int as_json = options.json ? 1 : 0;
   const char* told = std::getenv("RODA_TOPOLOGY_FILE");
   const std::string file = options.topology_file.empty() && told != nullptr ? told : options.topology_file;
+  const auto path = file.empty() ? std::optional<std::string>() : find_topology(file);
+  if (!file.empty() && !path) return 1;
   const char* memory = options.memory.empty() ? nullptr : options.memory.c_str();
-  if (file.empty()) {
-    const int ranks = options.ranks > 0 ? options.ranks : usual_ranks();
-    return print_text(take(roda_explain_memory(memory, nullptr, *collective, *bytes, ranks, as_json, &error)), error);
-  }
-  const auto path = find_topology(file);
-  if (!path) return 1;
-  char* text = roda_explain_memory(memory, path->c_str(), *collective, *bytes, options.ranks, as_json, &error);
-  return print_text(take(text), error);
+  const int ranks = file.empty() && options.ranks == 0 ? usual_ranks() : options.ranks;
+  roda_error error = no_error();
+  const std::string text = take(
+      roda_explain_memory(memory, path ? path->c_str() : nullptr, *collective, *bytes, ranks, /*as_json=*/1, &error));
+  if (text.empty()) return print_text(text, error);
+  nlohmann::json explained = nlohmann::json::parse(text);
+  simtool::predict(&explained);
+  if (!options.json) return print_text(simtool::in_words(explained), error);
+  for (const char* input : {"levels", "network"}) explained.erase(input);
+  return print_text(explained.dump(2), error);
 }
 
 int run(int argc, char** argv) {

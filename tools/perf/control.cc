@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/schedule/sim/formation.h"
 #include "tools/perf/measure.h"
 #include "tools/perf/statistics.h"
+#include "tools/sim/model/formation.h"
 
 namespace roda::perf {
 

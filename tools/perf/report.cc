@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
-#include "algorithms/schedule/sim/simulate.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
+#include "tools/sim/model/simulate.h"
 
 namespace roda::perf {
 

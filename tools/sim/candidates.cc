@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "algorithms/plan/plan.h"
-#include "algorithms/text/schedule_file.h"
 
 namespace roda::simtool {
 namespace {
@@ -55,7 +54,7 @@ sim::Cluster load_cluster(const std::string& path) {
     cluster.levels = {{"switch", 0, 5, 1, 12.5, 1, true, 0}};
     return cluster;
   }
-  if (auto wrong = text::read_cluster(read_file(path), &cluster)) throw Failure(path + ": " + *wrong);
+  if (auto wrong = sim::read_cluster(read_file(path), &cluster)) throw Failure(path + ": " + *wrong);
   return cluster;
 }
 
@@ -76,7 +75,7 @@ sim::Scenario scenario_of(const sim::Cluster& cluster, schedule::Collective coll
     }
     return scenario;
   }
-  if (name != schedule::kNative && schedule::find_algorithm(collective, name) == nullptr) {
+  if (schedule::find_algorithm(collective, name) == nullptr) {
     throw Failure(std::string("there is no algorithm ") + schedule::collective_name(collective) + "/" + name);
   }
   scenario.plan = {name, collective, {{collective, name, 0}}};

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/schedule/sim/simulate.h"
+#include "tools/sim/model/simulate.h"
 #include "tools/sim/options.h"
 
 namespace roda::simtool {

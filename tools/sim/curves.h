@@ -1,8 +1,8 @@
 // The figures of docs/scale.md, by one command.
 #pragma once
 
-#include "algorithms/schedule/sim/control.h"
 #include "tools/sim/candidates.h"
+#include "tools/sim/model/control.h"
 
 namespace roda::simtool {
 

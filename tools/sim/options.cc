@@ -62,12 +62,10 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
       ->capture_default_str();
   app->add_option("-s,--sizes", lists->sizes, "sizes of a tensor: 4K,64M")->type_name("SIZES")->capture_default_str();
   app->add_option("-c,--collective", lists->collective, "the collective")->type_name("NAME")->capture_default_str();
-  app->add_option(
-         "-a,--algorithms", lists->candidates,
-         "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
-         "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
-         "native: NCCL's own, on a cluster with GPUs, also inside hosts: hierarchical:native/rabenseifner/native.\n"
-         "engine: what the engine would run. (all that run over messages)")
+  app->add_option("-a,--algorithms", lists->candidates,
+                  "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
+                  "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
+                  "engine: what the engine would run. (all that run over messages)")
       ->type_name("NAMES");
   app->add_option("--slice", lists->slice,
                   "pieces that the data is pipelined in: engine, as the engine cuts it; a size; whole; best of several")

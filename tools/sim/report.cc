@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "algorithms/schedule/sim/trace.h"
 #include "tools/common/sizes.h"
+#include "tools/sim/model/trace.h"
 
 namespace roda::simtool {
 

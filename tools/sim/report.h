@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "algorithms/schedule/sim/formation.h"
 #include "tools/sim/candidates.h"
+#include "tools/sim/model/formation.h"
 
 namespace roda::simtool {
 

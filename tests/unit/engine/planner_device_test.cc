@@ -40,8 +40,6 @@ struct Wish {
   bool is_asked_for = false;  // by its knob
   bool deterministic = false;
   std::string rules;
-  bool goes_by_cards = false;
-  const roda_transport* far = nullptr;  // null: kFar
 };
 
 Planner planner(const Wish& wish = {}) {
@@ -52,21 +50,19 @@ Planner planner(const Wish& wish = {}) {
   for (const auto collective : {schedule::Collective::kAllreduce, schedule::Collective::kAllgather,
                                 schedule::Collective::kBroadcast, schedule::Collective::kReduceScatter}) {
     const bool is_mixed = wish.transports.size() > 1 && wish.transports.front() == &kLibrary;
-    options.on_device[collective] = {wish.transports, wish.composes || wish.is_asked_for, is_mixed, wish.goes_by_cards};
+    options.on_device[collective] = {wish.transports, wish.composes || wish.is_asked_for, is_mixed};
   }
   std::string error;
   const auto user = select::Table::parse(wish.rules, &error);
   EXPECT_TRUE(user.has_value()) << error;
-  return {select::Table::defaults().overridden_by(*user),
-          {&kNear, wish.far != nullptr ? wish.far : &kFar},
-          std::move(options)};
+  return {select::Table::defaults().overridden_by(*user), {&kNear, &kFar}, std::move(options)};
 }
 
 // Shapes live as long as the test program; query() has hosts with so many ranks each.
 PlanQuery query_on(const std::vector<topology::Level>& levels, int collective = RODA_ALLREDUCE,
-                   int dtype = RODA_FLOAT32, bool shares_cards = false) {
+                   int dtype = RODA_FLOAT32) {
   static std::vector<std::unique_ptr<Shape>> shapes;
-  shapes.push_back(std::make_unique<Shape>(levels, 0, shares_cards));
+  shapes.push_back(std::make_unique<Shape>(levels, 0));
   PlanQuery q;
   q.collective = collective;
   q.dtype = dtype;
@@ -152,35 +148,6 @@ TEST(DevicePlanner, RanksOfOneHostThatALevelSeparates) {
             "(staged through host memory), then allreduce across racks by far/ring (staged through host memory), then "
             "allgather across hosts of each rack by far/ring (staged through host memory), then allgather on each "
             "host by library/native");
-}
-
-// Where the model of roda-sim has it faster (tests/unit/sim/gpus_test.cc).
-TEST(DevicePlanner, LargeDataAreComposedWhereGpusShareCardsThatReachOtherHostsMemory) {
-  const roda_transport cards = transport("cards", kMemory & ~std::uint64_t{RODA_CAP_MAP});
-  const Wish wish{.transports = {&kLibrary, &kNear, &cards}, .goes_by_cards = true, .far = &cards};
-  const auto plan = [&](const Wish& by, int hosts, std::size_t bytes, bool shares_cards) {
-    std::vector<std::int32_t> host_of;
-    for (int host = 0; host < hosts; ++host) host_of.insert(host_of.end(), 8, host);
-    PlanQuery q = query_on({{"host", host_of}}, RODA_ALLREDUCE, RODA_FLOAT32, shares_cards);
-    q.bytes = bytes;
-    return described(planner(by), q);
-  };
-  const std::string alone = "allreduce by library/native";
-  const std::string composed =
-      "reducescatter on each host by library/native, then allreduce across hosts by cards/direct (staged through host "
-      "memory), then allgather on each host by library/native";
-  EXPECT_EQ(plan(wish, 4, 32 << 20, true), composed);
-  EXPECT_EQ(plan(wish, 8, 1 << 30, true), composed);
-  EXPECT_EQ(plan(wish, 4, (32 << 20) - 4, true), alone);
-  EXPECT_EQ(plan(wish, 3, 1 << 30, true), alone);
-  EXPECT_EQ(plan(wish, 8, 1 << 30, false), alone) << "a card for each GPU";
-  EXPECT_EQ(plan({.goes_by_cards = true}, 8, 1 << 30, true), alone) << "only by messages";
-  Wish asked = wish;
-  asked.goes_by_cards = false;
-  EXPECT_EQ(plan(asked, 8, 1 << 30, true), alone) << "the user named what he wants";
-  asked = wish;
-  asked.rules = "allreduce = library/native";
-  EXPECT_EQ(plan(asked, 8, 1 << 30, true), alone);
 }
 
 TEST(DevicePlanner, ATorusIsTheLibrarysAlongBothAxes) {

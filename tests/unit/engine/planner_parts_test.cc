@@ -83,7 +83,7 @@ using RankingTest = Parts;
 using ComposerTest = Parts;
 
 TEST_F(RankingTest, OnDevicesOnlyWhatWorksThereAndCompositions) {
-  for (const select::Verdict& v : ranking_.on_device(query(RODA_MEMORY_CUDA), {{"hierarchical", "no"}}, false)) {
+  for (const select::Verdict& v : ranking_.on_device(query(RODA_MEMORY_CUDA), {{"hierarchical", "no"}})) {
     EXPECT_TRUE(v.option.algorithm == "native" || v.option.transport == "levels") << v.option.algorithm;
   }
 }

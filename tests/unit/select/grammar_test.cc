@@ -89,7 +89,7 @@ TEST(GrammarErrors, NameRuleLineAndColumn) {
             "rule 2 (line 1, column 19): unknown collective 'all_reduce'; known: allreduce, allgather, broadcast, "
             "adasum, alltoall, barrier, reducescatter, reduce");
   EXPECT_EQ(error_of("barrier@disk = a/signal"),
-            "rule 1 (line 1, column 9): unknown memory kind 'disk'; known: host, cuda, cuda_shared");
+            "rule 1 (line 1, column 9): unknown memory kind 'disk'; known: host, cuda");
 }
 
 TEST(GrammarErrors, Sizes) {

@@ -82,14 +82,6 @@ TEST(Rank, RulesMatchByEveryLimit) {
   EXPECT_EQ(count({Collective::kAllgather, Memory::kHost, 100, 2}), 0u);
 }
 
-TEST(Rank, WhatHoldsForGpusHoldsForThoseThatShareCards) {
-  const std::string text = "allreduce@cuda_shared = plain/ring; allreduce@cuda = plain/rabenseifner";
-  EXPECT_EQ(ranked(text, {Collective::kAllreduce, Memory::kCudaShared, 100, 4}, {kPlain}),
-            (Lines{"+ plain/ring: given by allreduce@cuda_shared", "+ plain/rabenseifner: given by allreduce@cuda"}));
-  EXPECT_EQ(ranked(text, {Collective::kAllreduce, Memory::kCuda, 100, 4}, {kPlain}),
-            (Lines{"+ plain/rabenseifner: given by allreduce@cuda"}));
-}
-
 TEST(Rank, EdgesAreWhereRulesBeginAndEnd) {
   const auto table =
       Table::parse("allreduce:0-64K = a/ring; broadcast:4K-64K = a/binomial; allgather = a/ring", nullptr);

@@ -1,5 +1,5 @@
 // Descriptions that are wrong, and what lies between two ranks.
-#include "algorithms/schedule/sim/cluster.h"
+#include "tools/sim/model/cluster.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Messages of control planes and of forming a job, against what one counts by hand.
-#include "algorithms/schedule/sim/formation.h"
+#include "tools/sim/model/formation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // How links are shared, against what one computes by hand. 1e-3 bytes per picosecond are 1 GB/s.
-#include "algorithms/schedule/sim/network.h"
+#include "tools/sim/model/network.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "algorithms/plan/plan.h"
-#include "algorithms/schedule/sim/simulate.h"
+#include "tools/sim/model/simulate.h"
 
 namespace roda::sim {
 

@@ -159,7 +159,7 @@ TEST(ClusterFile, ExamplesAreRight) {
   int seen = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kExamples / "clusters")) {
     sim::Cluster cluster;
-    EXPECT_EQ(read_cluster(read_file(entry.path()), &cluster), std::nullopt) << entry.path();
+    EXPECT_EQ(sim::read_cluster(read_file(entry.path()), &cluster), std::nullopt) << entry.path();
     ++seen;
   }
   EXPECT_GE(seen, 4);
@@ -168,7 +168,7 @@ TEST(ClusterFile, ExamplesAreRight) {
 TEST(ClusterFile, WrongOnesAreRefusedWithTheirPlace) {
   sim::Cluster cluster;
   const auto wrong = [&](const std::string& levels) {
-    return read_cluster(R"({"name": "x", "levels": [)" + levels + "]}", &cluster).value_or("right");
+    return sim::read_cluster(R"({"name": "x", "levels": [)" + levels + "]}", &cluster).value_or("right");
   };
   EXPECT_EQ(wrong(R"({"name": "host", "GBps": 10})"), "right");
   EXPECT_EQ(wrong(R"({"name": "host"})"), "/levels/0/GBps is missing");

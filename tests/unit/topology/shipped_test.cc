@@ -56,21 +56,6 @@ TEST(Shipped, DgxH100) {
   EXPECT_EQ(distance(machine.gpus[0].pci, machine.gpus[4].pci), PciDistance::kSystem);
 }
 
-TEST(Shipped, GpusShareCardsWhereThereAreFewOfThem) {
-  Topology topology;
-  topology.machines = {{"dgx-h100", shipped("dgx-h100")}};
-  topology.hosts = {{"a", "", 0, {0, 1, 2, 3, 4, 5, 6, 7}}, {"b", "", 0, {8, 9, 10, 11, 12, 13, 14, 15}}};
-  place_ranks(&topology);
-  const std::vector<std::int32_t> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  EXPECT_FALSE(gpus_share_cards(topology, all));
-  std::vector<RdmaDevice>& cards = topology.machines[0].machine.rdma_devices;
-  cards.resize(2);
-  EXPECT_TRUE(gpus_share_cards(topology, all));
-  EXPECT_FALSE(gpus_share_cards(topology, {0, 1, 8, 9})) << "two ranks to two cards";
-  for (RdmaDevice& card : cards) card.ports.clear();
-  EXPECT_FALSE(gpus_share_cards(topology, all)) << "none is known to work";
-}
-
 TEST(Shipped, Others) {
   EXPECT_EQ(shipped("dual-socket-cpu").packages.size(), 2u);
   EXPECT_EQ(natural_ranks(shipped("dual-socket-cpu")), 56);

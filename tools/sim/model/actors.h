@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "algorithms/schedule/sim/cluster.h"
-#include "algorithms/schedule/sim/program.h"
+#include "tools/sim/model/cluster.h"
+#include "tools/sim/model/program.h"
 
 namespace roda::sim {
 

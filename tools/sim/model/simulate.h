@@ -15,7 +15,7 @@
 
 #include "algorithms/plan/plan.h"
 #include "algorithms/schedule/schedule.h"
-#include "algorithms/schedule/sim/cluster.h"
+#include "tools/sim/model/cluster.h"
 
 namespace roda::sim {
 

@@ -1,4 +1,4 @@
-#include "algorithms/schedule/sim/cluster.h"
+#include "tools/sim/model/cluster.h"
 
 #include <algorithm>
 #include <limits>
@@ -29,9 +29,6 @@ std::optional<std::string> wrong_with(const Cluster& cluster) {
     if (auto wrong = wrong_level(cluster.levels[i], i + 1 == cluster.levels.size())) return wrong;
   }
   if (!(cluster.reduce_GBps > 0) || !(cluster.copy_GBps > 0)) return "reduce_GBps and copy_GBps must be positive";
-  if (cluster.gpus && (!(cluster.gpus->copy_GBps > 0) || !(cluster.gpus->copy_us >= 0))) {
-    return "gpus: copy_GBps must be positive, copy_us at least 0";
-  }
   for (const std::int32_t ranks : cluster.placement) {
     if (ranks < 1) return "placement: every unit has at least 1 rank";
     const std::int32_t most = cluster.levels[0].members;

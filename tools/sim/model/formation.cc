@@ -1,4 +1,4 @@
-#include "algorithms/schedule/sim/formation.h"
+#include "tools/sim/model/formation.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/schedule/sim/network.h"
-#include "algorithms/schedule/sim/simulate.h"
+#include "tools/sim/model/network.h"
+#include "tools/sim/model/simulate.h"
 
 namespace roda::sim {
 

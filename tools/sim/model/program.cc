@@ -1,4 +1,4 @@
-#include "algorithms/schedule/sim/program.h"
+#include "tools/sim/model/program.h"
 
 #include <algorithm>
 #include <numeric>

@@ -5,7 +5,7 @@
 // tree of hosts. Ranks connect to one another when they first send. Pure functions.
 #pragma once
 
-#include "algorithms/schedule/sim/control.h"
+#include "tools/sim/model/control.h"
 
 namespace roda::sim {
 

@@ -1,4 +1,4 @@
-#include "algorithms/schedule/sim/control.h"
+#include "tools/sim/model/control.h"
 
 #include <algorithm>
 

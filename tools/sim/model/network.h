@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "algorithms/index.h"
-#include "algorithms/schedule/sim/actors.h"
+#include "tools/sim/model/actors.h"
 
 namespace roda::sim {
 

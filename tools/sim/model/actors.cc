@@ -1,4 +1,4 @@
-#include "algorithms/schedule/sim/actors.h"
+#include "tools/sim/model/actors.h"
 
 #include <algorithm>
 #include <bit>

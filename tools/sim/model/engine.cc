@@ -1,4 +1,4 @@
-#include "algorithms/schedule/sim/engine.h"
+#include "tools/sim/model/engine.h"
 
 #include <algorithm>
 

@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/schedule/sim/actors.h"
-#include "algorithms/schedule/sim/cluster.h"
-#include "algorithms/schedule/sim/network.h"
-#include "algorithms/schedule/sim/trace.h"
+#include "tools/sim/model/actors.h"
+#include "tools/sim/model/cluster.h"
+#include "tools/sim/model/network.h"
+#include "tools/sim/model/trace.h"
 
 namespace roda::sim {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "algorithms/index.h"
-#include "algorithms/schedule/sim/engine.h"
+#include "tools/sim/model/engine.h"
 
 namespace roda::sim {
 namespace {

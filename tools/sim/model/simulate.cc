@@ -1,15 +1,14 @@
-#include "algorithms/schedule/sim/simulate.h"
+#include "tools/sim/model/simulate.h"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "algorithms/plan/slices.h"
-#include "algorithms/schedule/sim/actors.h"
-#include "algorithms/schedule/sim/engine.h"
-#include "algorithms/schedule/sim/gpus.h"
-#include "algorithms/schedule/sim/program.h"
-#include "algorithms/schedule/sim/trace.h"
+#include "tools/sim/model/actors.h"
+#include "tools/sim/model/engine.h"
+#include "tools/sim/model/program.h"
+#include "tools/sim/model/trace.h"
 
 namespace roda::sim {
 
@@ -267,8 +266,7 @@ Options executed(const Scenario& scenario, Options how) {
   plan::Cut cut;
   if (scenario.schedules.empty()) {
     plan::SliceSizes sizes;
-    sizes.level_bytes =
-        has_native(scenario.plan) ? sizes.device_level_bytes : plan::level_slice(sizes, shares_of(scenario));
+    sizes.level_bytes = plan::level_slice(sizes, shares_of(scenario));
     cut = plan::cut_of(scenario.plan, sizes);
   } else {
     const schedule::Schedule& first = scenario.schedules.front();
@@ -298,7 +296,6 @@ double bus_factor(Collective collective, std::int32_t ranks) {
 }
 
 std::optional<std::string> simulate(const Scenario& scenario, const Options& options, Outcome* outcome) {
-  if (has_native(scenario.plan)) return simulate_on_gpus(scenario, options, outcome);
   return Simulation(scenario, options, outcome).run();
 }
 

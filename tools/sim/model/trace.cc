@@ -1,4 +1,4 @@
-#include "algorithms/schedule/sim/trace.h"
+#include "tools/sim/model/trace.h"
 
 #include <algorithm>
 #include <map>

@@ -28,19 +28,12 @@ struct Level {
   double total_GBps = 0;     // of everything that passes one unit of this level; 0: no limit of its own
 };
 
-// Ranks whose data lie on a GPU each, and go through host memory where hosts meet (gpus.h).
-struct Gpus {
-  double copy_GBps = 1;  // 10^9 bytes a second between a GPU and host memory, each way
-  double copy_us = 0;    // from the end of work on one side until the other side goes on
-};
-
 struct Cluster {
   std::string name;
   std::vector<Level> levels;            // inside out; at least one
   double reduce_GBps = 10;              // at which one rank adds a message to its data
   double copy_GBps = 10;                // at which one rank copies
   std::vector<std::int32_t> placement;  // ranks on each level-0 unit in order; empty: filled one after the other
-  std::optional<Gpus> gpus;
 };
 
 // Why there is no room for so many ranks on it; nullopt: there is.
@@ -51,6 +44,10 @@ Topology lay_out(const Cluster& cluster, std::int32_t ranks);
 
 // Why the description can't be used, naming the field; nullopt: it can.
 std::optional<std::string> wrong_with(const Cluster& cluster);
+
+// JSON; docs/notes/simulator.md describes the format. nullopt: *cluster is filled in and right. Else what is wrong, and
+// where.
+std::optional<std::string> read_cluster(const std::string& json_text, Cluster* cluster);
 
 enum class LinkKind : std::uint8_t { kUp, kDown, kTotal };
 

@@ -1,17 +1,17 @@
-#include "algorithms/text/schedule_file.h"
-
 #include "algorithms/text/field.h"
+#include "tools/sim/model/cluster.h"
 
-namespace roda::text {
+namespace roda::sim {
 
 using nlohmann::json;
+using text::Field;
 
 namespace {
 
 constexpr std::int32_t kMost = 1 << 24;
 
-sim::Level read_level(const Field& fields) {
-  sim::Level level;
+Level read_level(const Field& fields) {
+  Level level;
   level.name = fields.get<std::string>("name");
   level.members = fields.get("members", 1, kMost, 0);
   level.latency_us = fields.get("latency_us", 0.0);
@@ -24,20 +24,15 @@ sim::Level read_level(const Field& fields) {
   return level;
 }
 
-sim::Cluster parse_cluster(const std::string& text) {
-  const json file = parse_json(text);
+Cluster parse_cluster(const std::string& json_text) {
+  const json file = text::parse_json(json_text);
   const Field fields(file);
-  sim::Cluster cluster;
+  Cluster cluster;
   cluster.name = fields.get<std::string>("name");
   fields.get("about", std::string());
   fields["levels"].for_each([&](const Field& level) { cluster.levels.push_back(read_level(level)); });
   cluster.reduce_GBps = fields.get("reduce_GBps", cluster.reduce_GBps);
   cluster.copy_GBps = fields.get("copy_GBps", cluster.copy_GBps);
-  if (fields.has("gpus")) {
-    const Field gpus = fields["gpus"];
-    cluster.gpus = {gpus.get<double>("copy_GBps"), gpus.get("copy_us", 0.0)};
-    gpus.end();
-  }
   if (fields.has("placement")) {
     fields["placement"].for_each(
         [&](const Field& ranks) { cluster.placement.push_back(static_cast<std::int32_t>(ranks.integer(1, kMost))); });
@@ -48,13 +43,13 @@ sim::Cluster parse_cluster(const std::string& text) {
 
 }  // namespace
 
-std::optional<std::string> read_cluster(const std::string& text, sim::Cluster* cluster) {
+std::optional<std::string> read_cluster(const std::string& json_text, Cluster* cluster) {
   try {
-    *cluster = parse_cluster(text);
-  } catch (const Wrong& wrong) {
+    *cluster = parse_cluster(json_text);
+  } catch (const text::Wrong& wrong) {
     return wrong.what();
   }
-  return sim::wrong_with(*cluster);
+  return wrong_with(*cluster);
 }
 
-}  // namespace roda::text
+}  // namespace roda::sim
