@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
-#include "core/execute/compose/turns.h"
 #include "core/execute/group.h"
 #include "core/execute/stage.h"
 #include "plugins/base/invariant.h"
@@ -78,9 +77,6 @@ struct ComposedOptions {
   std::size_t slice_bytes = 1;  // equal on all ranks
   std::uint32_t launches = 1;   // that may be in flight on the groups at once; StageArgs::slot is below it
   std::vector<StepData> data;   // [stage of the plan] of data on a device; empty: it works in host memory
-  // On a device: with calls of other launches on its stream; null: none of those is under way at the same time. Calls
-  // on the stream are of ranks of one host then, and libraries' own.
-  Turns* turns = nullptr;
   // What works on a device's memory may prepare for the memory that the stage has there.
   std::vector<TransportGroup*> groups_on_device;
 };

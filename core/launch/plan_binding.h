@@ -94,9 +94,6 @@ class PlanBinding {
   // The plan starts collectives on a device once peers' data have come: what else started there meanwhile would be in
   // another order on every rank.
   bool needs_whole_device() const { return needs().whole_device; }
-  // But where others of its kind do so, too, all ranks of this host start them in one order (execute::Turns). Equal on
-  // all of them.
-  bool takes_turns() const { return needs().turns; }
   // A library's own collective that works on the device's stream, and whose group is not divided among launches.
   bool is_in_stream_order() const { return needs().stream_order; }
 
@@ -204,31 +201,14 @@ class PlanBinding {
     const bool is_composed = plan_->stages.size() > 1;
     const bool has_native = std::ranges::any_of(plan_->stages, is_native);
     SetRuntime::Needs needs;
-    needs.turns = !queue_.is_host() && is_composed && has_native && may_take_turns(route);
     for (std::size_t i = 0; i < route.pools.size(); ++i) {
       if (route.pools[i] == nullptr) continue;
-      const bool is_ordered = (is_composed || plan_->staged) && is_native(plan_->stages[i]) && !needs.turns;
+      const bool is_ordered = (is_composed || plan_->staged) && is_native(plan_->stages[i]);
       needs.whole_group = needs.whole_group || route.pools[i]->group().slots() == 1 || is_ordered;
     }
     needs.stream_order = !queue_.is_host() && is_plain() && has_native && route.pools.front()->group().slots() == 0;
     needs.whole_device = !queue_.is_host() && is_composed && (has_native || needs.whole_group);
     return needs;
-  }
-
-  // Libraries' collectives, which are told apart by their order, on the stream alone, and there among all members on
-  // this host: other hosts may have another order. By the plan, so that all ranks of the host say the same.
-  bool may_take_turns(const SetRuntime::Route& route) const {
-    const auto has_self = [self = set_->options().rank](const auto& host) {
-      return std::ranges::count(host, self) > 0;
-    };
-    const auto& hosts = set_->options().shape.table();
-    const auto here = std::ranges::find_if(hosts, has_self);
-    for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
-      const bool is_on_stream = !plan_->staged && !plan_->stages[i].staged;
-      if (is_native(plan_->stages[i]) != is_on_stream) return false;
-      if (is_on_stream && !std::ranges::is_permutation(route.groups[i], *here)) return false;
-    }
-    return true;
   }
 
   // A collective that is staged as a whole is cut, so that copies and messages overlap. A composition whose stages
@@ -246,7 +226,6 @@ class PlanBinding {
                                         {.slice_bytes = is_on_device ? sizes.device_level_bytes : on_host,
                                          .launches = kLaunchesInFlight,
                                          .data = is_on_device ? data : std::vector<execute::StepData>(),
-                                         .turns = takes_turns() ? set_->options().turns : nullptr,
                                          .groups_on_device = route_->on_device});
   }
 

@@ -58,7 +58,6 @@ class SetRuntime {
     std::uint64_t timeout_ns = 0;
     std::string address;  // where other hosts reach this one; empty: not known
     execute::ExecuteOptions execute;
-    execute::Turns* turns = nullptr;  // of all launches of this process; the launcher's
   };
   SetRuntime(Options options, Store* store);
   ~SetRuntime();
@@ -84,7 +83,6 @@ class SetRuntime {
   struct Needs {
     bool whole_group = false;
     bool whole_device = false;
-    bool turns = false;
     bool stream_order = false;
   };
   // What a plan runs over. Laid out by whoever asks for it first.
