@@ -41,10 +41,10 @@ class StagePool {
  public:
   StagePool(TransportGroup& group, const ExecuteOptions& options) : group_(group), options_(options) {}
 
-  // `algorithm`: "native" or a name from schedule::algorithms(). Fails with RODA_ERR_UNSUPPORTED when the transport
-  // lacks what the algorithm needs, or the algorithm refuses the size. `root`: of a broadcast; of an Adasum as in
+  // `algorithm`: of the collective; null: the transport's own. Fails with RODA_ERR_UNSUPPORTED when the transport lacks
+  // what the algorithm needs, or the algorithm refuses the size. `root`: of a broadcast; of an Adasum as in
   // schedule::Schedule; else it does not matter.
-  Status acquire(int collective, const std::string& algorithm, int root, StageHandle* stage);
+  Status acquire(int collective, const schedule::Algorithm* algorithm, int root, StageHandle* stage);
 
   // The program of a stage that was acquired; null: a library's own collective.
   const schedule::Program* program_of(const Stage& stage) const;
@@ -55,11 +55,11 @@ class StagePool {
   struct Entry {
     int collective;
     int root;
-    std::string algorithm;
+    const schedule::Algorithm* algorithm;
     std::shared_ptr<const schedule::Program> program;
     KeptStage kept;
   };
-  Status make(int collective, const std::string& algorithm, int root, std::unique_ptr<Entry>* entry);
+  Status make(int collective, const schedule::Algorithm* algorithm, int root, std::unique_ptr<Entry>* entry);
 
   TransportGroup& group_;
   ExecuteOptions options_;

@@ -99,7 +99,7 @@ class PlanBinding {
 
  private:
   SetRuntime::Needs needs() const { return route_ == nullptr ? SetRuntime::Needs() : route_->needs; }
-  static bool is_native(const PlanStage& stage) { return stage.algorithm == schedule::kNative; }
+  static bool is_native(const PlanStage& stage) { return stage.algorithm == nullptr; }
 
   bool is_adasum() const { return work_.collective == RODA_ADASUM_ALLREDUCE; }
   // One collective over its own group, as a stage of that group runs it.
@@ -185,13 +185,11 @@ class PlanBinding {
   execute::StepData find_data(const PlanStage& stage, execute::StagePool* pool) const {
     if (!plan_->staged && !stage.staged) return execute::StepData::kOnStream;
     if (pool == nullptr) return execute::StepData::kDirect;
-    const auto* algorithm =
-        schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
-    if (algorithm == nullptr || schedule::is_one_sided(algorithm->needs)) return execute::StepData::kStaged;
+    if (is_native(stage) || schedule::is_one_sided(stage.algorithm->needs)) return execute::StepData::kStaged;
     if (stage.collective == RODA_ADASUM_ALLREDUCE) return execute::StepData::kStaged;
     if (!pool->group().context().takes(queue_.memory_kind(), queue_.number)) return execute::StepData::kStaged;
     const bool is_direct = roda_collective_is(stage.collective, RODA_COMBINES) == 0 || queue_.can_reduce();
-    RODA_LOG(debug, "{} over group {} works {}", stage.algorithm, pool->group().name(),
+    RODA_LOG(debug, "{} over group {} works {}", stage.algorithm_name(), pool->group().name(),
              is_direct ? "on the device's memory" : "in host memory: the device has no kernels");
     return is_direct ? execute::StepData::kDirect : execute::StepData::kStaged;
   }

@@ -52,7 +52,7 @@ bool copies_inside(const Plan& plan, const PlanQuery& q) {
     const PlanStage& stage = plan.stages[number];
     const std::int32_t axis = plan.is_composed() ? plan.composition.stages[number].axis : 0;
     if (plan.is_composed() && q.shape->grid(plan.composition.name).hosts(axis) > 1) continue;
-    if ((stage.find_algorithm()->needs & schedule::kNeedsMessages) != 0) return true;
+    if ((stage.algorithm->needs & schedule::kNeedsMessages) != 0) return true;
   }
   return false;
 }
@@ -72,7 +72,8 @@ sim::Scenario scenario_of(const Plan& plan, const PlanQuery& q, const Links& lin
     scenario.grid = q.shape->grid(plan.composition.name);
   } else {
     const auto collective = static_cast<schedule::Collective>(q.collective);
-    scenario.plan = {plan.stages.front().algorithm, collective, {{collective, plan.stages.front().algorithm, 0}}};
+    const char* name = plan.stages.front().algorithm_name();
+    scenario.plan = {name, collective, {{collective, name, 0}}};
     scenario.grid = plan::flat_grid(q.size);
   }
   return scenario;
@@ -100,7 +101,7 @@ Links links_of(const Topology& topology) {
 std::optional<Prediction> predict(const Plan& plan, const PlanQuery& q, const Links& links) {
   if (q.size < 2 || plan.stages.empty()) return std::nullopt;
   for (const PlanStage& stage : plan.stages) {
-    if (stage.find_algorithm() == nullptr) return std::nullopt;
+    if (stage.algorithm == nullptr) return std::nullopt;
   }
   const sim::Scenario scenario = scenario_of(plan, q, links);
   sim::Options options = sim::executed(scenario);

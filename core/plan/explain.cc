@@ -84,7 +84,7 @@ nlohmann::json json_of(const PlanStage& stage, const std::string& place) {
           {"where", place.empty() ? "all" : place},
           {"collective", roda_collective_name(stage.collective)},
           {"transport", stage.transport->name},
-          {"algorithm", stage.algorithm}};
+          {"algorithm", stage.algorithm_name()}};
 }
 
 // The steps of one rank, line by line: of this one, or where it is none of the ranks, of the first.

@@ -70,6 +70,7 @@ class ComposedStage final : public Stage {
     std::size_t copy_count = 0;
     const Step* step = nullptr;  // null: there is no call
     const Call* call = nullptr;
+    const schedule::Algorithm* algorithm = nullptr;  // of the call; null: the transport's own collective
     StagePool* pool = nullptr;
   };
   // Where a slice, or all of the data, is: copied to where the call works, at the call; of all of the data: copied
@@ -107,6 +108,9 @@ class ComposedStage final : public Stage {
       }
       next.step = &step;
       next.call = &schedule.calls[call++];
+      next.algorithm = schedule::find_algorithm(next.call->collective, next.call->algorithm);
+      RODA_INVARIANT(next.algorithm != nullptr || next.call->algorithm == schedule::kNative,
+                     "a composed schedule calls algorithms that there are");
       const auto stage = static_cast<std::size_t>(next.call->stage);
       next.pool = pools[stage];
       parts[stage] = next;
@@ -270,7 +274,7 @@ class ComposedStage final : public Stage {
   // Whether the group tells calls apart by their order, or has too few slots for all slices.
   bool needs_order(const Part& part) const {
     const std::uint32_t slots = slots_per_launch(part);
-    return part.call->algorithm == schedule::kNative ||
+    return part.algorithm == nullptr ||
            (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
   }
 
@@ -344,7 +348,7 @@ class ComposedStage final : public Stage {
     const Part& part = parts_[slice.stage];
     if (args_.trace != nullptr) slice.began = Trace::Clock::now();
     const StageArgs& args = is_beside_stream(slice.stage) ? slice.staging.args() : slice.args;
-    RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.call->algorithm, args.root, &slice.handle));
+    RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.algorithm, args.root, &slice.handle));
     const Status status = slice.handle->start(args);
     if (!status.ok()) slice.handle.reset();
     return status;

@@ -102,6 +102,7 @@ TEST(Bucket, GroupsStayApartWhenAskedTo) {
 AgreedPtr on_device(const std::string& name, std::int64_t elements, int dtype = RODA_FLOAT32) {
   auto t = std::make_shared<Agreed>(*tensor(name, elements, dtype));
   t->devices = {0, 1};
+  t->placement = 0;
   return t;
 }
 
