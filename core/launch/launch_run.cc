@@ -58,7 +58,7 @@ Status LaunchRun::start() {
   args.trace = trace;
   RODA_RETURN_IF_ERROR(binding_.acquire(&stage_));
   Payload::Means means = binding_.means(*stage_);
-  if (is_in_stream_order()) {
+  if (needs().stream_order) {
     const bool may_lend = means.group->context().has(RODA_CAP_ALLOCATE);
     means.buffers = &(*of_stream_)[may_lend ? means.group : nullptr];
   }

@@ -65,10 +65,9 @@ class LaunchRun {
   SetRuntime* set() const { return set_; }
   bool is_connected() const { return has_groups_; }
   bool started() const { return stage_ != nullptr || is_local_; }
-  bool needs_whole_group() const { return binding_.needs_whole_group(); }
-  bool needs_whole_device() const { return binding_.needs_whole_device(); }
-  // All of its work is put on the stream, at once, and uses the stream's buffers: whoever comes next does so after it.
-  bool is_in_stream_order() const { return is_local_ ? is_on_device() : binding_.is_in_stream_order(); }
+  SetRuntime::Needs needs() const {
+    return is_local_ ? SetRuntime::Needs{.stream_order = is_on_device()} : binding_.needs();
+  }
   // Of the device; null in host memory.
   const void* stream() const { return queue_.stream; }
   bool is_on_device() const { return !queue_.is_host(); }

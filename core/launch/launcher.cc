@@ -101,11 +101,12 @@ bool Launcher::may_start(const LaunchRun& next) const {
   const bool on_device = launch.tensors.front()->on_device();
   return std::ranges::none_of(running_, [&](const auto& run) {
     const negotiate::Launch& other = run->launch();
+    const SetRuntime::Needs needs = run->needs();
     const bool lies_there = run->lies_on_stream();
-    if (on_device && !lies_there && (run->needs_whole_device() || run->is_in_stream_order())) return true;
+    if (on_device && !lies_there && (needs.whole_device || needs.stream_order)) return true;
     if (other.set != launch.set) return false;
     const bool shares_slot = other.sequence % kLaunchesInFlight == launch.sequence % kLaunchesInFlight;
-    return (run->needs_whole_group() && !lies_there) || (!run->is_in_stream_order() && shares_slot);
+    return (needs.whole_group && !lies_there) || (!needs.stream_order && shares_slot);
   });
 }
 
