@@ -8,8 +8,6 @@
 namespace roda::execute {
 
 Status StagePool::acquire(int collective, const schedule::Algorithm* algorithm, int root, StageHandle* stage) {
-  RODA_INVARIANT(algorithm == nullptr || algorithm->collective == static_cast<schedule::Collective>(collective),
-                 "an algorithm runs its own collective");
   if (roda_collective_is(collective, RODA_ROOTED) == 0 && collective != RODA_ADASUM_ALLREDUCE) root = 0;
   for (const auto& entry : entries_) {
     if (entry->kept.busy || entry->collective != collective || entry->root != root || entry->algorithm != algorithm) {
@@ -41,6 +39,8 @@ Status StagePool::make(int collective, const schedule::Algorithm* algorithm, int
     keep(nullptr, make_native_stage(group_));
     return {};
   }
+  RODA_INVARIANT(algorithm->collective == static_cast<schedule::Collective>(collective),
+                 "an algorithm runs its own collective");
   const std::string name = algorithm->name;
   if (!algorithm->accepts(group_.size())) {
     return Status::unsupported(name + " does not run on " + std::to_string(group_.size()) + " ranks");
