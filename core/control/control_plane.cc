@@ -159,16 +159,6 @@ Status ControlPlane::append(std::span<const std::byte> record) {
   return {};
 }
 
-Status ControlPlane::tell_host(std::span<const std::byte> words, bool* accepted) {
-  const wire::RecordHeader header{wire::kToThisHost, static_cast<std::uint32_t>(sizeof header + words.size()), 0};
-  const auto first = std::as_bytes(std::span(&header, 1));
-  to_host_.assign(first.begin(), first.end());
-  to_host_.insert(to_host_.end(), words.begin(), words.end());
-  RODA_RETURN_IF_ERROR(append_to(segment_->log(), to_host_, accepted));
-  if (*accepted) segment_->wake_all();
-  return {};
-}
-
 Status ControlPlane::say(std::span<const std::byte> record, bool* accepted) {
   if (combiner_ != nullptr) {
     *accepted = true;

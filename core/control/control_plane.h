@@ -43,9 +43,6 @@ class ControlPlane {
   // Hands a record of any length to the log. Where the log has no room, since a rank lags, that rank is woken, and what
   // is left waits for service().
   Status append(std::span<const std::byte> record);
-  // To the ranks of this host, who read it in one order, this rank too: behind a header of wire::kToThisHost. Not
-  // accepted: the log has no room now; say it again.
-  Status tell_host(std::span<const std::byte> words, bool* accepted);
   // The next record of the log; false when there is none.
   bool read(std::vector<std::byte>* record);
 
@@ -128,7 +125,6 @@ class ControlPlane {
   bool abort_sent_ = false;
   std::vector<std::byte> held_;                // on its way down: a record that the log had no room for yet
   std::deque<std::vector<std::byte>> unsent_;  // this rank's own
-  std::vector<std::byte> to_host_;             // kept for its memory
 };
 
 }  // namespace roda::control

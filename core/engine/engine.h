@@ -233,7 +233,6 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void leave() RODA_RELEASE(baton_);  // drop the baton as a waiter
   void let_go(bool work) RODA_RELEASE(baton_);
   void open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) RODA_REQUIRES(baton_);
-  void say_turns() RODA_REQUIRES(baton_);
   void say_finished(bool only_where_wanted) RODA_REQUIRES(baton_);
   void hold_ready_tensors() RODA_REQUIRES(baton_);
   void close_buckets() RODA_REQUIRES(baton_);

@@ -160,7 +160,6 @@ bool Engine::drive() {
   if (submissions_.has_news(std::memory_order_acquire)) moved = announce() || moved;
   moved = apply_log() || moved;
   moved = launcher_.advance() || moved;
-  say_turns();
   if (!launcher_.busy()) moved = launcher_.settle() || moved;
   hold_ready_tensors();
   close_buckets();
@@ -211,14 +210,6 @@ bool Engine::announce() {
   return true;
 }
 
-void Engine::say_turns() {
-  execute::Turns& turns = launcher_.turns();
-  bool accepted = false;
-  if (turns.unsaid().empty()) return;
-  if (Status s = parts_.control->tell_host(turns.unsaid(), &accepted); !s.ok()) parts_.control->abort(s);
-  if (accepted) turns.said();
-}
-
 void Engine::say_finished(bool only_where_wanted) {
   wire::Combiner* const combiner = parts_.control->combiner();
   for (const auto& [id, set] : launcher_.sets()) {
@@ -242,18 +233,14 @@ bool Engine::apply_log() {
   bool moved = false;
   while (parts_.control->read(&record_)) {
     moved = true;
-    std::int32_t speaker = -1;
-    std::memcpy(&speaker, record_.data() + offsetof(wire::RecordHeader, rank), sizeof speaker);
-    if (speaker == wire::kToThisHost) {
-      launcher_.turns().hear(std::span(record_).subspan(sizeof(wire::RecordHeader)));
-      continue;
-    }
     news_for_others_ = false;
     if (Status s = negotiator_.apply(record_, this); !s.ok()) {
       parts_.control->abort(s);
       return true;
     }
     // Whoever spoke the decisive word wakes those who sleep: the others may be asleep themselves.
+    std::int32_t speaker = -1;
+    std::memcpy(&speaker, record_.data() + offsetof(wire::RecordHeader, rank), sizeof speaker);
     if (news_for_others_ && speaker == parts_.rank) parts_.control->wake_all();
   }
   if (!announcer_.empty()) put_in_log();

@@ -3,10 +3,11 @@
 #include <algorithm>
 
 #include "algorithms/schedule/program.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::execute {
 
-Status StagePool::acquire(int collective, const std::string& algorithm, int root, StageHandle* stage) {
+Status StagePool::acquire(int collective, const schedule::Algorithm* algorithm, int root, StageHandle* stage) {
   if (roda_collective_is(collective, RODA_ROOTED) == 0 && collective != RODA_ADASUM_ALLREDUCE) root = 0;
   for (const auto& entry : entries_) {
     if (entry->kept.busy || entry->collective != collective || entry->root != root || entry->algorithm != algorithm) {
@@ -27,33 +28,31 @@ const schedule::Program* StagePool::program_of(const Stage& stage) const {
   return entry == entries_.end() ? nullptr : (*entry)->program.get();
 }
 
-Status StagePool::make(int collective, const std::string& algorithm, int root, std::unique_ptr<Entry>* entry) {
+Status StagePool::make(int collective, const schedule::Algorithm* algorithm, int root, std::unique_ptr<Entry>* entry) {
   const auto keep = [&](std::shared_ptr<const schedule::Program> program, std::unique_ptr<Stage> stage) {
     *entry =
         std::make_unique<Entry>(Entry{collective, root, algorithm, std::move(program), KeptStage(std::move(stage))});
   };
   const std::string transport = group_.context().name();
-  if (algorithm == schedule::kNative) {
+  if (algorithm == nullptr) {
     if (!group_.context().has(RODA_CAP_NATIVE)) return Status::unsupported(transport + " has no native collectives");
     keep(nullptr, make_native_stage(group_));
     return {};
   }
-  const auto kind = static_cast<schedule::Collective>(collective);
-  const schedule::Algorithm* found = schedule::find_algorithm(kind, algorithm);
-  if (found == nullptr) {
-    return Status::invalid("no algorithm " + algorithm + " for " + roda_collective_name(collective));
+  RODA_INVARIANT(algorithm->collective == static_cast<schedule::Collective>(collective),
+                 "an algorithm runs its own collective");
+  const std::string name = algorithm->name;
+  if (!algorithm->accepts(group_.size())) {
+    return Status::unsupported(name + " does not run on " + std::to_string(group_.size()) + " ranks");
   }
-  if (!found->accepts(group_.size())) {
-    return Status::unsupported(algorithm + " does not run on " + std::to_string(group_.size()) + " ranks");
+  if ((algorithm->needs & ~group_.context().needs_met()) != 0) {
+    return Status::unsupported(transport + " lacks what " + name + " needs");
   }
-  if ((found->needs & ~group_.context().needs_met()) != 0) {
-    return Status::unsupported(transport + " lacks what " + algorithm + " needs");
-  }
-  if (schedule::is_one_sided(found->needs) && group_.slots() == 0) {
+  if (schedule::is_one_sided(algorithm->needs) && group_.slots() == 0) {
     return Status::unsupported(transport + " has too few signals or windows");
   }
   const auto program = std::make_shared<schedule::Program>();
-  if (auto wrong = compile(*found, group_.rank(), group_.size(), root, program.get())) {
+  if (auto wrong = compile(*algorithm, group_.rank(), group_.size(), root, program.get())) {
     return Status::unsupported(*wrong);
   }
   keep(program, make_schedule_stage(group_, options_, program));

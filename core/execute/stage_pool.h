@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
-#include "core/execute/compose/turns.h"
 #include "core/execute/group.h"
 #include "core/execute/stage.h"
 #include "plugins/base/invariant.h"
@@ -42,10 +41,10 @@ class StagePool {
  public:
   StagePool(TransportGroup& group, const ExecuteOptions& options) : group_(group), options_(options) {}
 
-  // `algorithm`: "native" or a name from schedule::algorithms(). Fails with RODA_ERR_UNSUPPORTED when the transport
-  // lacks what the algorithm needs, or the algorithm refuses the size. `root`: of a broadcast; of an Adasum as in
+  // `algorithm`: of the collective; null: the transport's own. Fails with RODA_ERR_UNSUPPORTED when the transport lacks
+  // what the algorithm needs, or the algorithm refuses the size. `root`: of a broadcast; of an Adasum as in
   // schedule::Schedule; else it does not matter.
-  Status acquire(int collective, const std::string& algorithm, int root, StageHandle* stage);
+  Status acquire(int collective, const schedule::Algorithm* algorithm, int root, StageHandle* stage);
 
   // The program of a stage that was acquired; null: a library's own collective.
   const schedule::Program* program_of(const Stage& stage) const;
@@ -56,11 +55,11 @@ class StagePool {
   struct Entry {
     int collective;
     int root;
-    std::string algorithm;
+    const schedule::Algorithm* algorithm;
     std::shared_ptr<const schedule::Program> program;
     KeptStage kept;
   };
-  Status make(int collective, const std::string& algorithm, int root, std::unique_ptr<Entry>* entry);
+  Status make(int collective, const schedule::Algorithm* algorithm, int root, std::unique_ptr<Entry>* entry);
 
   TransportGroup& group_;
   ExecuteOptions options_;
@@ -78,9 +77,6 @@ struct ComposedOptions {
   std::size_t slice_bytes = 1;  // equal on all ranks
   std::uint32_t launches = 1;   // that may be in flight on the groups at once; StageArgs::slot is below it
   std::vector<StepData> data;   // [stage of the plan] of data on a device; empty: it works in host memory
-  // On a device: with calls of other launches on its stream; null: none of those is under way at the same time. Calls
-  // on the stream are of ranks of one host then, and libraries' own.
-  Turns* turns = nullptr;
   // What works on a device's memory may prepare for the memory that the stage has there.
   std::vector<TransportGroup*> groups_on_device;
 };

@@ -58,7 +58,7 @@ Status LaunchRun::start() {
   args.trace = trace;
   RODA_RETURN_IF_ERROR(binding_.acquire(&stage_));
   Payload::Means means = binding_.means(*stage_);
-  if (is_in_stream_order()) {
+  if (needs().stream_order) {
     const bool may_lend = means.group->context().has(RODA_CAP_ALLOCATE);
     means.buffers = &(*of_stream_)[may_lend ? means.group : nullptr];
   }
@@ -89,19 +89,6 @@ Status LaunchRun::advance(bool* done) {
 
 // The tensors' own streams: what comes on ours waits for what gives them their values. Of each the latest point.
 Status LaunchRun::wait_for_producers() {
-  find_producers();
-  for (Producer* producer : producers_) RODA_RETURN_IF_ERROR(producer->hold(queue_.stream));
-  return {};
-}
-
-Status LaunchRun::has_values(bool* has) {
-  *has = true;
-  find_producers();
-  for (auto at = producers_.begin(); *has && at != producers_.end(); ++at) RODA_RETURN_IF_ERROR((*at)->test(has));
-  return {};
-}
-
-void LaunchRun::find_producers() {
   producers_.clear();
   for (const Operation* op : operations_) {
     Producer* const ready = op == nullptr ? nullptr : op->ready.get();
@@ -113,6 +100,8 @@ void LaunchRun::find_producers() {
       *known = ready;
     }
   }
+  for (Producer* producer : producers_) RODA_RETURN_IF_ERROR(producer->hold(queue_.stream));
+  return {};
 }
 
 // Everything lies on the stream: an event behind it tells when it is done.

@@ -34,8 +34,6 @@ class LaunchRun {
 
   // Forms its groups; to be called again until they are *ready.
   Status connect(Planner* planner, Contexts* contexts, bool* ready);
-  // Then: whether the GPU has come to where the tensors have their values. In host memory they have.
-  Status has_values(bool* has);
   // Prepares and starts the stage.
   Status start();
   void tell_early(bool on) { tells_early_ = on; }
@@ -67,11 +65,9 @@ class LaunchRun {
   SetRuntime* set() const { return set_; }
   bool is_connected() const { return has_groups_; }
   bool started() const { return stage_ != nullptr || is_local_; }
-  bool needs_whole_group() const { return binding_.needs_whole_group(); }
-  bool needs_whole_device() const { return binding_.needs_whole_device(); }
-  bool takes_turns() const { return binding_.takes_turns(); }
-  // All of its work is put on the stream, at once, and uses the stream's buffers: whoever comes next does so after it.
-  bool is_in_stream_order() const { return is_local_ ? is_on_device() : binding_.is_in_stream_order(); }
+  SetRuntime::Needs needs() const {
+    return is_local_ ? SetRuntime::Needs{.stream_order = is_on_device()} : binding_.needs();
+  }
   // Of the device; null in host memory.
   const void* stream() const { return queue_.stream; }
   bool is_on_device() const { return !queue_.is_host(); }
@@ -93,7 +89,6 @@ class LaunchRun {
 
  private:
   const negotiate::Agreed& head() const { return *launch_.tensors.front(); }
-  void find_producers();
   Status wait_for_producers();
   Status end_on_stream();
 

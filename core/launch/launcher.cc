@@ -58,7 +58,6 @@ Launcher::Launcher(Owner* owner, Planner* planner, Store* store, const Options& 
 
 void Launcher::open_set(std::int32_t id, SetRuntime::Options options) {
   RODA_INVARIANT(!sets_.contains(id), "an id is of one process set at a time");
-  options.turns = &turns_;
   sets_[id] = std::make_unique<SetRuntime>(std::move(options), store_);
 }
 
@@ -94,25 +93,21 @@ void Launcher::add(negotiate::Launch& launch, std::vector<Operation*>& operation
   waiting.set = set;
 }
 
-// What lies on a device's stream as a whole holds up nobody who comes behind it. A library's own collective takes no
-// slot: any number of launches line up there. A composition keeps its slot, and with it its memory, to its end; two
-// that take turns are on their way at once, but not before the later one has its values, for which the earlier one
-// would wait on the stream.
-Status Launcher::may_start(LaunchRun* next, bool* may) const {
-  const negotiate::Launch& launch = next->launch();
+// A run whose work lies on a device's stream as a whole holds up nobody who comes behind it there. A library's own
+// collective takes no slot: any number of launches line up on the stream. A composition keeps its slot, and with it its
+// memory, to its end.
+bool Launcher::may_start(const LaunchRun& next) const {
+  const negotiate::Launch& launch = next.launch();
   const bool on_device = launch.tensors.front()->on_device();
-  bool is_beside = false;
-  *may = std::ranges::none_of(running_, [&](const auto& run) {
+  return std::ranges::none_of(running_, [&](const auto& run) {
     const negotiate::Launch& other = run->launch();
-    const bool lies_there = run->lies_on_stream(), take_turns = run->takes_turns() && next->takes_turns();
-    is_beside = is_beside || (take_turns && !lies_there);
-    const bool has_device = run->needs_whole_device() || run->is_in_stream_order();
-    if (on_device && !lies_there && has_device && !take_turns) return true;
+    const SetRuntime::Needs needs = run->needs();
+    const bool lies_there = run->lies_on_stream();
+    if (on_device && !lies_there && (needs.whole_device || needs.stream_order)) return true;
     if (other.set != launch.set) return false;
     const bool shares_slot = other.sequence % kLaunchesInFlight == launch.sequence % kLaunchesInFlight;
-    return (run->needs_whole_group() && !lies_there) || (!run->is_in_stream_order() && shares_slot);
+    return (needs.whole_group && !lies_there) || (!needs.stream_order && shares_slot);
   });
-  return *may && is_beside ? next->has_values(may) : Status();
 }
 
 // Where this rank's tensors of the launch lie, or its zeros, if it has joined. -1: in host memory.
@@ -161,8 +156,7 @@ bool Launcher::start_launches() {
     bool goes_on = false;
     if (status.ok()) status = next_run_->connect(planner_, &contexts_, &goes_on);
     if (status.ok()) status = show_new_contexts();
-    if (status.ok() && goes_on) status = may_start(next_run_.get(), &goes_on);
-    if (status.ok() && !goes_on) break;
+    if (status.ok() && !(goes_on && may_start(*next_run_))) break;
     if (status.ok()) status = next_run_->start();
     moved = true;
     owner_->started(*next_run_);
@@ -210,7 +204,7 @@ bool Launcher::advance() {
     end_run(std::move(ended), status);
     moved = true;
   }
-  return moved || !turns_.unsaid().empty();
+  return moved;
 }
 
 bool Launcher::settle() {

@@ -106,10 +106,8 @@ class Launcher {
   void note_parts(bool on) { notes_parts_ = on; }
   // Operations: one per tensor; null where this rank has joined. Both are swapped for others, whose memory may be used.
   void add(negotiate::Launch& launch, std::vector<Operation*>& operations);
-  // Starts what may start and moves on what runs. True when something moved, or is to be said.
+  // Starts what may start and moves on what runs. True when something moved.
   bool advance();
-  // With the other ranks of this host: what is unsaid goes to all of them.
-  execute::Turns& turns() { return turns_; }
   // With nothing running: what has ended may still need this process to leave it. True when something moved.
   bool settle();
   bool busy() const { return !waiting_.empty() || !running_.empty() || next_run_ != nullptr; }
@@ -143,7 +141,7 @@ class Launcher {
     bool has_ended = false;  // on all members
   };
   std::int32_t device_of(const Waiting& waiting);
-  Status may_start(LaunchRun* next, bool* may) const;
+  bool may_start(const LaunchRun& next) const;
   Status begin_next();
   bool start_launches();
   Status show_new_contexts();
@@ -160,7 +158,6 @@ class Launcher {
   std::size_t shown_contexts_ = 0;
   bool notes_parts_ = false;
   DeviceStreams streams_;
-  execute::Turns turns_;
   std::int32_t last_device_;  // that a tensor of this rank lay on; where it supplies zeros when it has joined
   std::map<std::int32_t, std::unique_ptr<SetRuntime>> sets_;
   std::vector<Leaving> leaving_;                     // removed sets

@@ -1,4 +1,4 @@
-// A plan bound to this rank: the groups that run its stages, formed, and the stage of execute/ that runs it all.
+// Binds the plan of a launch to this rank: to the groups that run its stages, formed, and to a stage of execute/.
 //
 // Owned by the holder of the baton.
 #pragma once
@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <tuple>
 #include <utility>
 
 #include "core/execute/device_queue.h"
@@ -29,128 +28,118 @@ class PlanBinding {
   // Binds the plan to another launch. The set and the launch outlive this object.
   void begin(const negotiate::Launch& launch, SetRuntime* set, const execute::DeviceQueue& queue) {
     launch_ = &launch;
-    head_ = launch.tensors.front().get();
     set_ = set;
     queue_ = queue;
-    use_.placement = head_->placement;
-    work_ = {head_->collective, head_->op, false};
-    plan_ = nullptr;
+    bound_ = {{head().collective, head().op}, {0, 0, head().placement}};
   }
 
   // Chooses the plan and asks for its groups. *ready: they are formed; else call it again.
   Status connect(Planner* planner, Contexts* contexts, bool* ready) {
-    const SetRuntime::Binding* const kept = plan_ == nullptr ? set_->find_kept(*launch_) : nullptr;
+    const SetRuntime::Binding* const kept = bound_.plan == nullptr ? set_->find_kept(*launch_) : nullptr;
     *ready = kept != nullptr;
     if (*ready) {
-      std::tie(work_, use_, plan_, route_) = std::tie(kept->work, kept->use, kept->plan, kept->route);
+      bound_ = *kept;
       return {};
     }
-    if (plan_ == nullptr) RODA_RETURN_IF_ERROR(find_plan(planner));
-    SetRuntime::Route& route = set_->route(use_);
+    if (bound_.plan == nullptr) RODA_RETURN_IF_ERROR(find_plan(planner));
+    SetRuntime::Route& route = set_->route(bound_.use);
     if (route.groups.empty()) lay_out(&route);
     if (route.pools.empty()) RODA_RETURN_IF_ERROR(find_pools(contexts, &route));
     *ready = !route.pools.empty();
     if (!*ready) return {};
-    route_ = &route;
-    set_->keep(*launch_, {work_, use_, plan_, route_});
+    bound_.route = &route;
+    set_->keep(*launch_, bound_);
     return {};
   }
 
   // After that: the stage, which nobody else uses.
   Status acquire(execute::StageHandle* stage) {
     if (is_plain())
-      return pools().front()->acquire(work_.collective, plan_->stages.front().algorithm, use_.root, stage);
-    for (const auto& kept : route_->stages) {
+      return pools().front()->acquire(work().collective, plan().stages.front().algorithm, root(), stage);
+    for (const auto& kept : bound_.route->stages) {
       if (kept->busy) continue;
       *stage = kept->take();
       return {};
     }
-    route_->stages.push_back(std::make_unique<execute::KeptStage>(make_stage()));
-    *stage = route_->stages.back()->take();
+    bound_.route->stages.push_back(std::make_unique<execute::KeptStage>(make_stage()));
+    *stage = bound_.route->stages.back()->take();
     return {};
   }
 
   // The launch is over.
-  void release() { route_ = nullptr; }
+  void release() { bound_.route = nullptr; }
 
-  const Work& work() const { return work_; }
-  int root() const { return use_.root; }  // of a broadcast, in the set
+  const Work& work() const { return bound_.work; }
+  int root() const { return bound_.use.root; }  // of a broadcast, in the set
   Payload::Means means(const execute::Stage& stage) const {
-    return {only_group(), route_->on_device, queue_.is_host() && stage.takes_buckets(), pools().size() > 1};
+    return {only_group(), bound_.route->on_device, queue_.is_host() && stage.takes_buckets(), pools().size() > 1};
   }
 
   // StageArgs::slot for a launch that has this one of the set's.
   std::uint32_t slot(std::uint32_t of_launch) const {
-    const bool is_divided = pools().size() == 1 && !plan_->staged && only_group()->slots() != 0;
+    const bool is_divided = pools().size() == 1 && !plan().staged && only_group()->slots() != 0;
     return is_divided ? of_launch % only_group()->slots() : of_launch;
   }
 
   // By stage of the plan; null where this rank has no part. Empty: they are not formed.
   std::span<execute::StagePool* const> pools() const {
-    return route_ == nullptr ? std::span<execute::StagePool* const>() : route_->pools;
+    return bound_.route == nullptr ? std::span<execute::StagePool* const>() : bound_.route->pools;
   }
-  // Its groups have room for one launch at a time, or tell launches apart by their order alone.
-  bool needs_whole_group() const { return needs().whole_group; }
-  // The plan starts collectives on a device once peers' data have come: what else started there meanwhile would be in
-  // another order on every rank.
-  bool needs_whole_device() const { return needs().whole_device; }
-  // But where others of its kind do so, too, all ranks of this host start them in one order (execute::Turns). Equal on
-  // all of them.
-  bool takes_turns() const { return needs().turns; }
-  // A library's own collective that works on the device's stream, and whose group is not divided among launches.
-  bool is_in_stream_order() const { return needs().stream_order; }
+  // Nothing before the groups are formed.
+  SetRuntime::Needs needs() const { return bound_.route == nullptr ? SetRuntime::Needs() : bound_.route->needs; }
 
  private:
-  SetRuntime::Needs needs() const { return route_ == nullptr ? SetRuntime::Needs() : route_->needs; }
-  static bool is_native(const PlanStage& stage) { return stage.algorithm == schedule::kNative; }
+  const negotiate::Agreed& head() const { return *launch_->tensors.front(); }
+  const Plan& plan() const { return *bound_.plan; }
+  static bool is_native(const PlanStage& stage) { return stage.algorithm == nullptr; }
 
-  bool is_adasum() const { return work_.collective == RODA_ADASUM_ALLREDUCE; }
   // One collective over its own group, as a stage of that group runs it.
-  bool is_plain() const { return !plan_->is_composed() && !plan_->staged; }
+  bool is_plain() const { return !plan().is_composed() && !plan().staged; }
   // The group of a plan with one stage; null for compositions.
   execute::TransportGroup* only_group() const { return pools().size() == 1 ? &pools().front()->group() : nullptr; }
   // An average is the transport's own where the plan is one collective of a transport that has it on the device; else
   // the sum is scaled.
   Status find_plan(Planner* planner) {
-    use_.root = 0;
-    if (roda_collective_is(head_->collective, RODA_ROOTED) != 0) {
+    Work& work = bound_.work;
+    if (roda_collective_is(head().collective, RODA_ROOTED) != 0) {
       const auto& ranks = set_->options().ranks;
-      use_.root = static_cast<int>(std::ranges::lower_bound(ranks, head_->root) - ranks.begin());
+      bound_.use.root = static_cast<int>(std::ranges::lower_bound(ranks, head().root) - ranks.begin());
     }
+    const auto is_adasum = [&work] { return work.collective == RODA_ADASUM_ALLREDUCE; };
     PlanQuery query;
-    query.collective = head_->collective;
-    query.dtype = head_->dtype;
+    query.collective = head().collective;
+    query.dtype = head().dtype;
     query.memory_kind = queue_.memory_kind();
     query.bytes = launch_->bytes;
     query.rules = launch_->rules;
     query.lie_on(set_->options().shape);
     if (is_adasum() && query.hosts == 1 && planner->carriers().add_on_device(query)) {
       query.collective = RODA_ALLREDUCE;
-      work_ = {RODA_ALLREDUCE, RODA_AVERAGE, false};
+      work = {RODA_ALLREDUCE, RODA_AVERAGE, false};
     }
-    if (work_.op == RODA_AVERAGE && roda_dtype_is(head_->dtype, RODA_INTEGER) != 0) {
-      work_.is_spread = true;
-      query.dtype = sum_dtype(head_->dtype, query.size);
+    if (work.op == RODA_AVERAGE && roda_dtype_is(head().dtype, RODA_INTEGER) != 0) {
+      work.is_spread = true;
+      query.dtype = sum_dtype(head().dtype, query.size);
       query.bytes =
-          launch_->bytes / roda_dtype_size(head_->dtype) * sum_width(head_->dtype) * roda_dtype_size(query.dtype);
-    } else if (work_.op == RODA_AVERAGE) {
+          launch_->bytes / roda_dtype_size(head().dtype) * sum_width(head().dtype) * roda_dtype_size(query.dtype);
+    } else if (work.op == RODA_AVERAGE) {
       query.op = RODA_AVERAGE;
-      work_.stage_averages = planner->averages(query);
+      work.stage_averages = planner->averages(query);
     }
-    query.op = work_.stage_op();
-    RODA_RETURN_IF_ERROR(planner->plan(query, &plan_));
-    use_.plan = plan_->id;
-    if (is_adasum() && plan_->is_composed()) work_.averaged = static_cast<int>(query.shape->table().front().size());
+    query.op = work.stage_op();
+    RODA_RETURN_IF_ERROR(planner->plan(query, &bound_.plan));
+    bound_.use.plan = plan().id;
+    if (is_adasum() && plan().is_composed()) work.averaged = static_cast<int>(query.shape->table().front().size());
     return {};
   }
 
   void lay_out(SetRuntime::Route* route) const {
-    route->groups.resize(plan_->stages.size());
+    route->groups.resize(plan().stages.size());
     if (is_plain()) return;
     const Shape& shape = set_->options().shape;
-    route->schedule = std::make_shared<const schedule::Schedule>(schedule_of(*plan_, shape, shape.self(), use_.root));
+    route->schedule = std::make_shared<const schedule::Schedule>(schedule_of(plan(), shape, shape.self(), root()));
     for (const schedule::Call& call : route->schedule->calls) {
-      if (plan_->is_composed()) route->groups[static_cast<std::size_t>(call.stage)] = *call.members;
+      if (plan().is_composed()) route->groups[static_cast<std::size_t>(call.stage)] = *call.members;
     }
   }
 
@@ -158,14 +147,14 @@ class PlanBinding {
   Status find_pools(Contexts* contexts, SetRuntime::Route* route) const {
     std::vector<execute::StagePool*> pools;
     bool is_formed = true;
-    for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
+    for (std::size_t i = 0; i < plan().stages.size(); ++i) {
       pools.push_back(nullptr);
-      if (plan_->is_composed() && route->groups[i].empty()) continue;
+      if (plan().is_composed() && route->groups[i].empty()) continue;
       execute::TransportContext* context = nullptr;
-      RODA_RETURN_IF_ERROR(contexts->get(plan_->stages[i].transport, &context));
-      const bool is_on_device = !queue_.is_host() && !plan_->stages[i].staged;
+      RODA_RETURN_IF_ERROR(contexts->get(plan().stages[i].transport, &context));
+      const bool is_on_device = !queue_.is_host() && !plan().stages[i].staged;
       SetRuntime::GroupPlace place{route->groups[i], -1, {}, -1};
-      if (is_on_device) place = {route->groups[i], use_.placement, head_->devices, queue_.number};
+      if (is_on_device) place = {route->groups[i], bound_.use.placement, head().devices, queue_.number};
       RODA_RETURN_IF_ERROR(set_->stages(*context, place, &pools.back()));
       is_formed = is_formed && pools.back() != nullptr;
     }
@@ -173,9 +162,9 @@ class PlanBinding {
     route->pools = std::move(pools);
     route->needs = find_needs(*route);
     if (queue_.is_host()) return {};
-    for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
+    for (std::size_t i = 0; i < plan().stages.size(); ++i) {
       execute::StagePool* pool = route->pools[i];
-      route->data.push_back(find_data(plan_->stages[i], pool));
+      route->data.push_back(find_data(plan().stages[i], pool));
       if (pool != nullptr && route->data[i] != execute::StepData::kStaged) route->on_device.push_back(&pool->group());
     }
     return {};
@@ -186,28 +175,25 @@ class PlanBinding {
   // other has them. A schedule that needs nothing but messages works there over a transport that takes the device's
   // memory on this machine.
   execute::StepData find_data(const PlanStage& stage, execute::StagePool* pool) const {
-    if (!plan_->staged && !stage.staged) return execute::StepData::kOnStream;
+    if (!plan().staged && !stage.staged) return execute::StepData::kOnStream;
     if (pool == nullptr) return execute::StepData::kDirect;
-    const auto* algorithm =
-        schedule::find_algorithm(static_cast<schedule::Collective>(stage.collective), stage.algorithm);
-    if (algorithm == nullptr || schedule::is_one_sided(algorithm->needs)) return execute::StepData::kStaged;
+    if (is_native(stage) || schedule::is_one_sided(stage.algorithm->needs)) return execute::StepData::kStaged;
     if (stage.collective == RODA_ADASUM_ALLREDUCE) return execute::StepData::kStaged;
     if (!pool->group().context().takes(queue_.memory_kind(), queue_.number)) return execute::StepData::kStaged;
     const bool is_direct = roda_collective_is(stage.collective, RODA_COMBINES) == 0 || queue_.can_reduce();
-    RODA_LOG(debug, "{} over group {} works {}", stage.algorithm, pool->group().name(),
+    RODA_LOG(debug, "{} over group {} works {}", stage.algorithm_name(), pool->group().name(),
              is_direct ? "on the device's memory" : "in host memory: the device has no kernels");
     return is_direct ? execute::StepData::kDirect : execute::StepData::kStaged;
   }
 
   // By the plan and not by this rank's part in it: what a rank without a part started meanwhile, others would not have.
   SetRuntime::Needs find_needs(const SetRuntime::Route& route) const {
-    const bool is_composed = plan_->stages.size() > 1;
-    const bool has_native = std::ranges::any_of(plan_->stages, is_native);
+    const bool is_composed = plan().stages.size() > 1;
+    const bool has_native = std::ranges::any_of(plan().stages, is_native);
     SetRuntime::Needs needs;
-    needs.turns = !queue_.is_host() && is_composed && has_native && may_take_turns(route);
     for (std::size_t i = 0; i < route.pools.size(); ++i) {
       if (route.pools[i] == nullptr) continue;
-      const bool is_ordered = (is_composed || plan_->staged) && is_native(plan_->stages[i]) && !needs.turns;
+      const bool is_ordered = (is_composed || plan().staged) && is_native(plan().stages[i]);
       needs.whole_group = needs.whole_group || route.pools[i]->group().slots() == 1 || is_ordered;
     }
     needs.stream_order = !queue_.is_host() && is_plain() && has_native && route.pools.front()->group().slots() == 0;
@@ -215,49 +201,28 @@ class PlanBinding {
     return needs;
   }
 
-  // Libraries' collectives, which are told apart by their order, on the stream alone, and there among all members on
-  // this host: other hosts may have another order. By the plan, so that all ranks of the host say the same.
-  bool may_take_turns(const SetRuntime::Route& route) const {
-    const auto has_self = [self = set_->options().rank](const auto& host) {
-      return std::ranges::count(host, self) > 0;
-    };
-    const auto& hosts = set_->options().shape.table();
-    const auto here = std::ranges::find_if(hosts, has_self);
-    for (std::size_t i = 0; i < plan_->stages.size(); ++i) {
-      const bool is_on_stream = !plan_->staged && !plan_->stages[i].staged;
-      if (is_native(plan_->stages[i]) != is_on_stream) return false;
-      if (is_on_stream && !std::ranges::is_permutation(route.groups[i], *here)) return false;
-    }
-    return true;
-  }
-
   // A collective that is staged as a whole is cut, so that copies and messages overlap. A composition whose stages
   // can't all get at the device's memory works in host memory throughout.
   std::unique_ptr<execute::Stage> make_stage() const {
-    const std::vector<execute::StepData>& data = route_->data;
+    const std::vector<execute::StepData>& data = bound_.route->data;
     const bool is_direct =
         std::ranges::all_of(data, [](execute::StepData d) { return d == execute::StepData::kDirect; });
-    const bool is_staged = plan_->staged && plan_->is_composed() && !is_direct;
+    const bool is_staged = plan().staged && plan().is_composed() && !is_direct;
     const bool is_on_device = !queue_.is_host() && !is_staged;
     const execute::ExecuteOptions& sizes = set_->options().execute;
-    const bool is_shared_out = route_->schedule->collective == schedule::Collective::kAllreduce;
-    const std::size_t on_host = plan::level_slice(sizes, is_shared_out ? route_->schedule->chunks : 1);
-    return execute::make_composed_stage(plan_->text, route_->schedule, route_->pools,
+    const bool is_shared_out = bound_.route->schedule->collective == schedule::Collective::kAllreduce;
+    const std::size_t on_host = plan::level_slice(sizes, is_shared_out ? bound_.route->schedule->chunks : 1);
+    return execute::make_composed_stage(plan().text, bound_.route->schedule, bound_.route->pools,
                                         {.slice_bytes = is_on_device ? sizes.device_level_bytes : on_host,
                                          .launches = kLaunchesInFlight,
                                          .data = is_on_device ? data : std::vector<execute::StepData>(),
-                                         .turns = takes_turns() ? set_->options().turns : nullptr,
-                                         .groups_on_device = route_->on_device});
+                                         .groups_on_device = bound_.route->on_device});
   }
 
   const negotiate::Launch* launch_ = nullptr;
-  const negotiate::Agreed* head_ = nullptr;
   SetRuntime* set_ = nullptr;
   execute::DeviceQueue queue_;
-  Work work_;
-  SetRuntime::Use use_;
-  const Plan* plan_ = nullptr;
-  SetRuntime::Route* route_ = nullptr;  // the set's; null until its groups are formed
+  SetRuntime::Binding bound_;
 };
 
 }  // namespace roda::engine

@@ -58,7 +58,6 @@ class SetRuntime {
     std::uint64_t timeout_ns = 0;
     std::string address;  // where other hosts reach this one; empty: not known
     execute::ExecuteOptions execute;
-    execute::Turns* turns = nullptr;  // of all launches of this process; the launcher's
   };
   SetRuntime(Options options, Store* store);
   ~SetRuntime();
@@ -82,9 +81,12 @@ class SetRuntime {
   };
   // How a plan's launches keep apart from others.
   struct Needs {
+    // Its groups have room for one launch at a time, or tell launches apart by their order alone.
     bool whole_group = false;
+    // The plan starts collectives on a device once peers' data have come: what else started there meanwhile would be in
+    // another order on every rank.
     bool whole_device = false;
-    bool turns = false;
+    // All of a launch is put on the device's stream at once, and uses the stream's buffers: any number line up there.
     bool stream_order = false;
   };
   // What a plan runs over. Laid out by whoever asks for it first.
@@ -104,7 +106,7 @@ class SetRuntime {
     Work work;
     Use use;
     const Plan* plan = nullptr;
-    Route* route = nullptr;  // its groups are formed
+    Route* route = nullptr;  // its groups are formed; null: not yet
   };
   // Kept by the cache's bit of a launch's first tensor, for launches that begin with the same agreement and have as
   // many bytes. Null: nothing is.

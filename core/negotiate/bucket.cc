@@ -27,7 +27,7 @@ bool fuses(const Agreed& t, const BucketRules& rules) {
 
 bool alike(const Agreed& a, const Agreed& b, const BucketRules& rules) {
   return a.collective == b.collective && a.dtype == b.dtype && a.op == b.op && a.root == b.root &&
-         a.prescale == b.prescale && a.postscale == b.postscale && a.devices == b.devices &&
+         a.prescale == b.prescale && a.postscale == b.postscale && a.placement == b.placement &&
          (!rules.groups_apart || a.group == b.group);
 }
 

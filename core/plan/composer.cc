@@ -99,8 +99,8 @@ Status Composer::choose_stage(const PlanQuery& whole, const plan::Grid& grid, st
     if (!fits) continue;
     stage.algorithm = v.option.algorithm;
     const roda_transport* transport = carriers_.named(v.option.transport);
-    const bool works_there = v.option.algorithm == select::kNative && works_on(*transport, part);
-    plan->stages.push_back({part.collective, transport, v.option.algorithm, is_on_device(part) && !works_there});
+    const bool works_there = algorithm == nullptr && works_on(*transport, part);
+    plan->stages.push_back({part.collective, transport, algorithm, is_on_device(part) && !works_there});
     plan->places.push_back(place);
     return {};
   }

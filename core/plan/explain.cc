@@ -57,7 +57,7 @@ nlohmann::json json_of(const Plan& plan, std::size_t number) {
                    {"where", place.empty() ? "all" : place},
                    {"collective", roda_collective_name(stage.collective)},
                    {"transport", stage.transport->name},
-                   {"algorithm", stage.algorithm},
+                   {"algorithm", stage.algorithm_name()},
                    {"serves_one_host", (stage.transport->capabilities & RODA_CAP_SAME_HOST) != 0}};
   if (plan.is_composed()) j["axis"] = plan.composition.stages[number].axis;
   return j;

@@ -20,8 +20,7 @@ std::uint64_t hash_of(const std::vector<topology::Level>& levels) {
 
 // What may keep a stage from being staged is found where it runs.
 std::string unless(const PlanStage& stage) {
-  const schedule::Algorithm* algorithm = stage.find_algorithm();
-  const bool has_messages_alone = algorithm != nullptr && !schedule::is_one_sided(algorithm->needs);
+  const bool has_messages_alone = stage.algorithm != nullptr && !schedule::is_one_sided(stage.algorithm->needs);
   if (!has_messages_alone || stage.transport->memory_kinds == nullptr) return "";
   return std::string(" where ") + stage.transport->name + " does not take the devices'";
 }
@@ -60,7 +59,7 @@ schedule::Schedule schedule_of(const Plan& plan, const Shape& shape, int rank, i
   }
   const PlanStage& only = plan.stages.front();
   const auto collective = static_cast<schedule::Collective>(only.collective);
-  const plan::Plan single{only.algorithm, collective, {{collective, only.algorithm, 0}}};
+  const plan::Plan single{only.algorithm_name(), collective, {{collective, only.algorithm_name(), 0}}};
   return plan::Compiler(single, plan::flat_grid(shape.size()), root).schedule(rank);
 }
 
@@ -70,7 +69,7 @@ std::string Plan::describe() const {
     const PlanStage& stage = stages[number];
     text += std::string(text.empty() ? "" : ", then ") + roda_collective_of(stage.collective)->users +
             (places[number].empty() ? "" : " " + places[number]) + " by " + stage.transport->name + "/" +
-            stage.algorithm + (stage.staged ? " (staged through host memory" + unless(stage) + ")" : "");
+            stage.algorithm_name() + (stage.staged ? " (staged through host memory" + unless(stage) + ")" : "");
   }
   if (!staged) return text;
   const bool may_be_direct = std::ranges::all_of(stages, [](const auto& s) { return !unless(s).empty(); });

@@ -85,13 +85,10 @@ struct PlanQuery {
 struct PlanStage {
   int collective = RODA_ALLREDUCE;
   const roda_transport* transport = nullptr;
-  std::string algorithm;
+  const schedule::Algorithm* algorithm = nullptr;  // null: the transport's own collective
   bool staged = false;  // data on a device go through host memory for it, though not for all other stages
 
-  // The one that runs; null: the transport's own collective.
-  const schedule::Algorithm* find_algorithm() const {
-    return schedule::find_algorithm(static_cast<schedule::Collective>(collective), algorithm);
-  }
+  const char* algorithm_name() const { return algorithm == nullptr ? schedule::kNative : algorithm->name; }
   friend bool operator==(const PlanStage&, const PlanStage&) = default;
 };
 

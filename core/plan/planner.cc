@@ -118,9 +118,11 @@ Plan Planner::plan_of(const PlanQuery& q, const select::Option& option) const {
   Plan plan;
   if (option.transport != select::kLevels) {
     const roda_transport* transport = carriers_.named(option.transport);
-    plan.stages = {{q.collective, transport, option.algorithm}};
+    const auto collective = static_cast<schedule::Collective>(q.collective);
+    const schedule::Algorithm* algorithm = schedule::find_algorithm(collective, option.algorithm);
+    plan.stages = {{q.collective, transport, algorithm}};
     plan.places = {""};
-    plan.staged = is_on_device && (option.algorithm != select::kNative || !works_on(*transport, q));
+    plan.staged = is_on_device && (algorithm != nullptr || !works_on(*transport, q));
     return plan;
   }
   const Carriers::Transports& transports = carriers_.for_host();
@@ -152,7 +154,7 @@ Status Planner::choose(const PlanQuery& q, Plan* plan) const {
 bool Planner::fuses_without_copies(const PlanQuery& q) {
   const Plan* chosen = nullptr;
   if (!plan(q, &chosen).ok() || chosen->is_composed()) return false;
-  const schedule::Algorithm* algorithm = chosen->stages.front().find_algorithm();
+  const schedule::Algorithm* algorithm = chosen->stages.front().algorithm;
   return algorithm != nullptr && schedule::takes_buckets(*algorithm);
 }
 

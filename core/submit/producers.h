@@ -47,13 +47,6 @@ class Producer {
     return event_->hold(stream);
   }
 
-  // Whether the stream has come to it; marks it first.
-  Status test(bool* over) {
-    RODA_RETURN_IF_ERROR(mark());
-    const MutexLock lock(mutex_);
-    return event_->test(over);
-  }
-
  private:
   const execute::DeviceQueue queue_;
   friend class Producers;

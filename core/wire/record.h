@@ -19,9 +19,6 @@
 
 namespace roda::wire {
 
-// In place of the speaker's rank: said to the ranks of this host alone, and no part of the job's log. No items follow.
-inline constexpr std::int32_t kToThisHost = -1;
-
 struct RecordHeader {
   std::int32_t rank = 0;      // world rank of the speaker, of one of them in a combined record
   std::uint32_t bytes = 0;    // of the whole record

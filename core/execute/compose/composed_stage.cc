@@ -2,8 +2,7 @@
 // schedule's calls one after the other. Calls of different slices overlap, so that the levels work at the same time.
 //
 // A call of a slice starts when the one before it has ended, its data lie where it works, and it is its turn
-// (StartOrder, and with other launches on a device Turns). On a device it is enough that the one before it lies
-// on the stream.
+// (StartOrder). On a device it is enough that the one before it lies on the stream.
 #include "core/execute/stage_pool.h"
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 
 #include "core/execute/compose/slice_run.h"
 #include "core/execute/compose/staging.h"
-#include "plugins/base/hash.h"
 #include "plugins/base/invariant.h"
 
 namespace roda::execute {
@@ -72,8 +70,8 @@ class ComposedStage final : public Stage {
     std::size_t copy_count = 0;
     const Step* step = nullptr;  // null: there is no call
     const Call* call = nullptr;
+    const schedule::Algorithm* algorithm = nullptr;  // of the call; null: the transport's own collective
     StagePool* pool = nullptr;
-    std::uint64_t group = 0;  // to the others of it: Turns::Call
   };
   // Where a slice, or all of the data, is: copied to where the call works, at the call; of all of the data: copied
   // back, or on the stream with all that belongs to it.
@@ -110,11 +108,11 @@ class ComposedStage final : public Stage {
       }
       next.step = &step;
       next.call = &schedule.calls[call++];
+      next.algorithm = schedule::find_algorithm(next.call->collective, next.call->algorithm);
+      RODA_INVARIANT(next.algorithm != nullptr || next.call->algorithm == schedule::kNative,
+                     "a composed schedule calls algorithms that there are");
       const auto stage = static_cast<std::size_t>(next.call->stage);
       next.pool = pools[stage];
-      Hash hash;
-      hash.add(next.pool->group().name());
-      next.group = hash.value();
       parts[stage] = next;
       next = Part();
     }
@@ -223,7 +221,6 @@ class ComposedStage final : public Stage {
       bool is_there = true;
       if (has_call && is_beside_stream(slice.stage)) RODA_RETURN_IF_ERROR(slice.staging.test(&is_there));
       if (!is_there || !order_.may_begin(slice.stage, slice.number) || (has_call && !slot_is_free(index))) return {};
-      if (has_call && !has_turn(slice)) return {};
       if (has_call) RODA_RETURN_IF_ERROR(start_call(index));
       order_.begun(slice.stage);
       slice.phase = Phase::kCall;
@@ -249,7 +246,6 @@ class ComposedStage final : public Stage {
       lies_there = works_on_stream && !has_ended && slice->handle->is_on_stream();
     }
     *done = has_ended || lies_there;
-    if (*done && takes_turns(slice->stage)) options_.turns->pass(turn_of(*slice));
     if (lies_there) on_stream_.push_back({std::move(slice->handle), slice->stage, slice->number, slice->began});
     return has_ended ? end_call(slice) : Status();
   }
@@ -278,7 +274,7 @@ class ComposedStage final : public Stage {
   // Whether the group tells calls apart by their order, or has too few slots for all slices.
   bool needs_order(const Part& part) const {
     const std::uint32_t slots = slots_per_launch(part);
-    return part.call->algorithm == schedule::kNative ||
+    return part.algorithm == nullptr ||
            (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
   }
 
@@ -287,7 +283,6 @@ class ComposedStage final : public Stage {
   bool share_order(std::size_t a, std::size_t b) const {
     const Part &one = parts_[a], &other = parts_[b];
     if (a == b || one.pool == nullptr || other.pool == nullptr) return false;
-    if (takes_turns(a) && takes_turns(b)) return false;
     const bool on_one_stream = !options_.data.empty() && !is_beside_stream(a) && !is_beside_stream(b);
     return (on_one_stream || one.pool == other.pool) && needs_order(one) && needs_order(other);
   }
@@ -304,16 +299,6 @@ class ComposedStage final : public Stage {
 
   bool is_beside_stream(std::size_t stage) const {
     return !options_.data.empty() && options_.data[stage] != StepData::kOnStream;
-  }
-  // With the calls of other launches.
-  bool takes_turns(std::size_t stage) const { return options_.turns != nullptr && !is_beside_stream(stage); }
-  Turns::Call turn_of(const Slice& slice) const {
-    return {parts_[slice.stage].group, args_.launch, static_cast<std::uint32_t>(slice.number),
-            static_cast<std::uint32_t>(slice.stage)};
-  }
-  bool has_turn(const Slice& slice) const {
-    if (!takes_turns(slice.stage)) return true;
-    return options_.turns->is_next(turn_of(slice), static_cast<std::size_t>(parts_[slice.stage].pool->group().size()));
   }
   // Where slices outnumber slots a call waits for the one that has its slot, which began before it on every rank.
   bool slot_is_free(std::uint32_t index) const {
@@ -363,10 +348,9 @@ class ComposedStage final : public Stage {
     const Part& part = parts_[slice.stage];
     if (args_.trace != nullptr) slice.began = Trace::Clock::now();
     const StageArgs& args = is_beside_stream(slice.stage) ? slice.staging.args() : slice.args;
-    RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.call->algorithm, args.root, &slice.handle));
+    RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.algorithm, args.root, &slice.handle));
     const Status status = slice.handle->start(args);
     if (!status.ok()) slice.handle.reset();
-    if (!status.ok() && takes_turns(slice.stage)) options_.turns->pass(turn_of(slice));
     return status;
   }
 

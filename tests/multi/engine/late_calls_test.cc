@@ -203,12 +203,14 @@ TEST_F(LateCalls, AWaitMayOutliveItsEngine) {
   std::vector<float> data(3, 1);
   std::vector<Outcome> ends(3);
   std::vector<roda_handle> handles(3);
+  std::atomic<std::size_t> submitted{0};
   std::vector<std::thread> threads;
   for (std::size_t i = 0; rank() == 0 && i < 3; ++i) {
     threads.emplace_back([&, i] {
       ASSERT_EQ(
           submit({make_op(RODA_ALLREDUCE, "never." + std::to_string(i), kOne, &data[i], &data[i])}, &handles[i]).code,
           RODA_OK);
+      ++submitted;
       is_held_after_futex = true;
       roda_error error{};
       error.struct_size = sizeof error;
@@ -216,7 +218,7 @@ TEST_F(LateCalls, AWaitMayOutliveItsEngine) {
       ends[i].message = error.message;
     });
   }
-  if (rank() == 0) await([] { return in_futex != 0; });
+  if (rank() == 0) await([&] { return submitted == ends.size() && in_futex != 0; });
   work("from here on they may end");
   begin_anew();
   for (std::thread& thread : threads) thread.join();

@@ -85,36 +85,6 @@ TEST_P(ControlPlanes, EveryRankReadsTheSameLogAndNoWakeUpIsLost) {
   for (const auto& log : logs) EXPECT_EQ(log, logs[0]);
 }
 
-TEST_P(ControlPlanes, WhatIsToldToAHostIsHeardThereInOneOrderAndNowhereElse) {
-  constexpr std::uint32_t kEach = 400;
-  const auto per_host = static_cast<std::uint32_t>(GetParam().per_host);
-  std::vector<std::vector<std::uint32_t>> heard(static_cast<std::size_t>(size()));
-  on_planes([&](int rank, ControlPlane& plane) {
-    auto& mine = heard[static_cast<std::size_t>(rank)];
-    std::vector<std::byte> record;
-    for (std::uint32_t told = 0; mine.size() < std::size_t{per_host} * kEach;) {
-      const std::uint32_t mark = static_cast<std::uint32_t>(rank) * kEach + told;
-      bool accepted = false;
-      if (told < kEach) {
-        ASSERT_TRUE(plane.tell_host(std::as_bytes(std::span(&mark, 1)), &accepted).ok());
-      }
-      told += accepted ? 1 : 0;
-      while (plane.read(&record)) {
-        wire::RecordHeader header;
-        ASSERT_EQ(record.size(), sizeof header + sizeof mark);
-        std::memcpy(&header, record.data(), sizeof header);
-        EXPECT_EQ(header.rank, wire::kToThisHost);
-        std::memcpy(&mine.emplace_back(), record.data() + sizeof header, sizeof mark);
-      }
-      if (told == kEach && mine.size() < std::size_t{per_host} * kEach) sleep_for_news(plane);
-    }
-  });
-  for (std::uint32_t rank = 0; rank < heard.size(); ++rank) {
-    EXPECT_EQ(heard[rank], heard[rank / per_host * per_host]);
-    for (const std::uint32_t mark : heard[rank]) EXPECT_EQ(mark / kEach / per_host, rank / per_host);
-  }
-}
-
 // What one rank says at once: far more than a record takes, and requests that are each longer than one.
 constexpr int kNames = 300;
 constexpr int kRanksOfLargeJob = 16'384;

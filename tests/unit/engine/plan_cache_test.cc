@@ -13,7 +13,7 @@ Plan plan_of(const char* algorithm) {
     return t;
   }();
   Plan plan;
-  plan.stages = {{RODA_ALLREDUCE, &transport, algorithm}};
+  plan.stages = {{RODA_ALLREDUCE, &transport, schedule::find_algorithm(schedule::Collective::kAllreduce, algorithm)}};
   plan.places = {""};
   return plan;
 }

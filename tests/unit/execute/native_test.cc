@@ -84,7 +84,7 @@ TEST_F(NativeStage, OneThatIsPutOffIsNotOvertaken) {
   const auto body = [](Rank& self) {
     unsigned char first[5] = {}, second[3] = {};
     StageHandle stages[2];
-    for (StageHandle& stage : stages) ASSERT_TRUE(self.pool.acquire(RODA_BROADCAST, "native", 0, &stage).ok());
+    for (StageHandle& stage : stages) ASSERT_TRUE(self.acquire(RODA_BROADCAST, "native", 0, &stage).ok());
     ASSERT_TRUE(stages[0]->start(broadcast(first, 5)).ok());
     ASSERT_TRUE(stages[1]->start(broadcast(second, 3)).ok());
     bool done = false;

@@ -48,7 +48,7 @@ TEST(Compile, StagesRunWhatIsProved) {
     std::vector<Program> ranks(kSize);
     testing::run_world(kSize, ExecuteOptions(), [&](testing::Rank& rank) {
       StageHandle stage;
-      const Status status = rank.pool.acquire(static_cast<int>(algorithm->collective), algorithm->name, 0, &stage);
+      const Status status = rank.pool.acquire(static_cast<int>(algorithm->collective), algorithm, 0, &stage);
       ASSERT_TRUE(status.ok()) << algorithm->name << ": " << status.message();
       ranks[static_cast<std::size_t>(rank.rank)] = *rank.pool.program_of(*stage);
     });

@@ -86,8 +86,8 @@ TEST(Stage, ATraceHasEverySliceUnlessItIsTheOnlyOne) {
 TEST(Stage, OnlyStagesThatMoveSlicesTakeBuckets) {
   run_world(2, tiny_options(), [](Rank& self) {
     StageHandle ring, direct;
-    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "ring", 0, &ring).ok());
-    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "direct", 0, &direct).ok());
+    ASSERT_TRUE(self.acquire(RODA_ALLREDUCE, "ring", 0, &ring).ok());
+    ASSERT_TRUE(self.acquire(RODA_ALLREDUCE, "direct", 0, &direct).ok());
     EXPECT_FALSE(ring->takes_buckets());
     EXPECT_TRUE(direct->takes_buckets());
   });
@@ -110,7 +110,7 @@ TEST(Stage, ManyInFlightAtOnce) {
         args.dtype = RODA_INT64;
         args.slot = static_cast<std::uint32_t>(i);
         const std::string& algorithm = algorithms[(round + i) % algorithms.size()];
-        ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, algorithm, 0, &stages[i]).ok());
+        ASSERT_TRUE(self.acquire(RODA_ALLREDUCE, algorithm, 0, &stages[i]).ok());
         ASSERT_TRUE(stages[i]->start(args).ok());
       }
       for (std::size_t i = 0; i < width; ++i) {
@@ -135,12 +135,12 @@ TEST(Stage, ManyInFlightAtOnce) {
 TEST(Stage, PoolHandsTheSameStageOutAgain) {
   run_world(2, tiny_options(), [](Rank& self) {
     StageHandle first, second;
-    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "ring", 0, &first).ok());
-    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "ring", 0, &second).ok());
+    ASSERT_TRUE(self.acquire(RODA_ALLREDUCE, "ring", 0, &first).ok());
+    ASSERT_TRUE(self.acquire(RODA_ALLREDUCE, "ring", 0, &second).ok());
     EXPECT_NE(first.get(), second.get());
     Stage* const kept = first.get();
     first.reset();
-    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "ring", 0, &first).ok());
+    ASSERT_TRUE(self.acquire(RODA_ALLREDUCE, "ring", 0, &first).ok());
     EXPECT_EQ(first.get(), kept);
   });
 }
@@ -148,9 +148,8 @@ TEST(Stage, PoolHandsTheSameStageOutAgain) {
 TEST(Stage, RefusalsNameTheirReason) {
   run_world(2, tiny_options(), [](Rank& self) {
     StageHandle stage;
-    EXPECT_EQ(self.pool.acquire(RODA_ALLREDUCE, "no_such", 0, &stage).code(), RODA_ERR_INVALID);
-    EXPECT_EQ(self.pool.acquire(RODA_ALLREDUCE, "native", 0, &stage).code(), RODA_ERR_UNSUPPORTED);
-    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "direct", 0, &stage).ok());
+    EXPECT_EQ(self.acquire(RODA_ALLREDUCE, "native", 0, &stage).code(), RODA_ERR_UNSUPPORTED);
+    ASSERT_TRUE(self.acquire(RODA_ALLREDUCE, "direct", 0, &stage).ok());
     float value = 1;
     StageArgs args = allreduce_args(self.group, 1, 1, &value);
     args.slot = self.group.slots();
@@ -170,7 +169,7 @@ TEST(Stage, AbortInTheMiddleEndsEveryRank) {
       if (self.rank == 2) return;
       Bytes data = encode(values(self.rank, 2000, RODA_SUM), RODA_FLOAT32);
       StageHandle stage;
-      ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, algorithm, 0, &stage).ok());
+      ASSERT_TRUE(self.acquire(RODA_ALLREDUCE, algorithm, 0, &stage).ok());
       ASSERT_TRUE(stage->start(allreduce_args(self.group, 1, 2000, data.data())).ok());
       bool done = false;
       std::uint64_t moves = 0;
@@ -208,7 +207,7 @@ TEST(Stage, ALostPeerIsNoticedByWhoOnlyWaitsForSignals) {
     if (self.rank == 1) return;
     Bytes data = encode(values(0, 2000, RODA_SUM), RODA_FLOAT32);
     StageHandle stage;
-    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "direct", 0, &stage).ok());
+    ASSERT_TRUE(self.acquire(RODA_ALLREDUCE, "direct", 0, &stage).ok());
     ASSERT_TRUE(stage->start(allreduce_args(self.group, 1, 2000, data.data())).ok());
     peer_is_lost = true;
     const Status status = self.finish(*stage);
@@ -225,7 +224,7 @@ TEST(Stage, AbortOfTheGroupFromAnotherThread) {
     if (self.rank == 1) return;
     Bytes data = encode(values(0, 2000, RODA_SUM), RODA_FLOAT32);
     StageHandle stage;
-    ASSERT_TRUE(self.pool.acquire(RODA_ALLREDUCE, "direct", 0, &stage).ok());
+    ASSERT_TRUE(self.acquire(RODA_ALLREDUCE, "direct", 0, &stage).ok());
     ASSERT_TRUE(stage->start(allreduce_args(self.group, 1, 2000, data.data())).ok());
     std::thread watch([&] { self.group.abort(Status::timeout("no progress in a test")); });
     const Status status = self.finish(*stage);

@@ -66,9 +66,15 @@ Status Rank::finish(Stage& stage) {
   return status;
 }
 
+Status Rank::acquire(int collective, const std::string& algorithm, int root, StageHandle* stage) {
+  const auto* found = schedule::find_algorithm(static_cast<schedule::Collective>(collective), algorithm);
+  EXPECT_TRUE(found != nullptr || algorithm == schedule::kNative) << algorithm;
+  return pool.acquire(collective, found, root, stage);
+}
+
 Status Rank::run(const std::string& algorithm, const StageArgs& args) {
   StageHandle stage;
-  RODA_RETURN_IF_ERROR(pool.acquire(args.collective, algorithm, args.root, &stage));
+  RODA_RETURN_IF_ERROR(acquire(args.collective, algorithm, args.root, &stage));
   RODA_RETURN_IF_ERROR(stage->start(args));
   return finish(*stage);
 }

@@ -51,6 +51,8 @@ struct Rank {
 
   // Tests the stage until it is done, with progress in between.
   Status finish(Stage& stage);
+  // As StagePool's, of the algorithm of that name, or "native".
+  Status acquire(int collective, const std::string& algorithm, int root, StageHandle* stage);
   // Acquires, starts and finishes.
   Status run(const std::string& algorithm, const StageArgs& args);
 };

@@ -102,6 +102,7 @@ TEST(Bucket, GroupsStayApartWhenAskedTo) {
 AgreedPtr on_device(const std::string& name, std::int64_t elements, int dtype = RODA_FLOAT32) {
   auto t = std::make_shared<Agreed>(*tensor(name, elements, dtype));
   t->devices = {0, 1};
+  t->placement = 0;
   return t;
 }
 
@@ -162,6 +163,21 @@ TEST(FillingBuckets, KindsFillBucketsOfTheirOwn) {
   EXPECT_EQ(all(&filling), Names{"ij"});
   EXPECT_FALSE(filling.has_begun(kind_of(*half)));
   EXPECT_EQ(filling.waiting(), 1u) << "the others wait on";
+}
+
+TEST(FillingBuckets, PlacementsFillBucketsOfTheirOwn) {
+  const auto elsewhere = [](const char* name) {
+    auto t = std::make_shared<Agreed>(*on_device(name, 10));
+    t->devices = {1, 0};
+    t->placement = 1;
+    return t;
+  };
+  FillingBuckets filling;
+  for (const char* name : {"a", "b"}) filling.add(on_device(name, 10), device_rules());
+  for (const char* name : {"i", "j"}) filling.add(elsewhere(name), device_rules());
+  filling.add(on_device("c", 10), device_rules());
+  filling.close(0);
+  EXPECT_EQ(all(&filling), (Names{"a", "i", "bc", "j"}));
 }
 
 TEST(FillingBuckets, AGroupIsFirstTogether) {
