@@ -74,7 +74,7 @@ def make_parser() -> Parser:
     start = "seconds in which all hosts must be reached [HOROVOD_START_TIMEOUT, 30]"
     add("--start-timeout", type=int, metavar="SECONDS", help=start)
     add("--network-interfaces", action="append", dest="nics", metavar="NAMES", help="network interfaces: eth0,eth1")
-    add("--network-interface", action="append", dest="single_nics", metavar="NAME", help="a network interface; repeat for more")
+    add("--network-interface", action="append", dest="single_nics", metavar="NAME", help="one interface; repeatable")
     add("--verbose", action="store_true", help="print the launcher's own steps")
     add("--config-file", metavar="FILE", help="YAML file with options; flags win over it")
     grace = "seconds between SIGTERM and SIGKILL when a job is ended [HOROVOD_TERMINATION_GRACE_SECONDS, 5]"
