@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <vector>
 
-#include "plugins/base/format.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
 
@@ -27,6 +27,20 @@ std::string name_of(const json& candidate) {
   return text_of(candidate["transport"]) + "/" + text_of(candidate["algorithm"]);
 }
 
+// By printf's format, which takes one number.
+std::string number(const char* format, double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string to_the_left(std::string text, std::size_t width) {
+  return text.append(width - std::min(width, text.size()), ' ');
+}
+std::string to_the_right(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
 // HUGE_VAL: not predicted.
 double seconds_of(const json& candidate) {
   return candidate.contains("predicted") ? candidate["predicted"]["seconds"].get<double>() : HUGE_VAL;
@@ -34,15 +48,15 @@ double seconds_of(const json& candidate) {
 
 std::string time_text(double seconds) {
   if (seconds == HUGE_VAL) return "";
-  if (seconds < 1e-3) return roda::format("{:.3g} us", seconds * 1e6);
-  return seconds < 1 ? roda::format("{:.3g} ms", seconds * 1e3) : roda::format("{:.3g} s", seconds);
+  if (seconds < 1e-3) return number("%.3g us", seconds * 1e6);
+  return seconds < 1 ? number("%.3g ms", seconds * 1e3) : number("%.3g s", seconds);
 }
 
 // "+ 40 %": against what runs.
 std::string difference_text(const json& candidate, double best) {
   if (candidate["chosen"] || seconds_of(candidate) == HUGE_VAL || best == HUGE_VAL) return "";
   const double ratio = seconds_of(candidate) / best - 1;
-  return roda::format("{} {:.0f} %", ratio < 0 ? '-' : '+', std::abs(ratio) * 100);
+  return number(ratio < 0 ? "- %.0f %%" : "+ %.0f %%", std::abs(ratio) * 100);
 }
 
 // In three digits: a sum over ranks, which no unit fits exactly.
@@ -50,16 +64,15 @@ std::string volume_text(double bytes) {
   constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
   for (; bytes >= 1000 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
-  return roda::format("{:.3g} {}", bytes, kUnits[unit]);
+  return number("%.3g ", bytes) + kUnits[unit];
 }
 
 // "reducescatter on each host by nccl/native, then allreduce across hosts by ..."
 std::string stages_text(const json& stages) {
   std::string text;
   for (const json& stage : stages) {
-    text += roda::format("{}{} {} by {}{}", text.empty() ? "" : ", then ", collective_of(stage["collective"]),
-                         text_of(stage["where"]), name_of(stage),
-                         stage["staged"].get<bool>() ? " (staged through host memory)" : "");
+    text += (text.empty() ? "" : ", then ") + collective_of(stage["collective"]) + " " + text_of(stage["where"]) +
+            " by " + name_of(stage) + (stage["staged"].get<bool>() ? " (staged through host memory)" : "");
   }
   return text;
 }
@@ -77,10 +90,10 @@ std::string headline(const json& told, const json* chosen) {
     verdict += ", " + time_text(seconds_of(*chosen)) + " predicted";
   }
   if (ranks == 1) verdict = "nothing travels, the input is copied to the output";
-  return roda::format("{} of {}{} over {} rank{}{}: {}\n", collective_of(told["collective"]),
-                      format_size(told["bytes"].get<std::size_t>()), told["memory"] == "host" ? "" : " on GPUs", ranks,
-                      ranks == 1 ? "" : "s", hosts <= 1 ? " of one host" : roda::format(" on {} hosts", hosts),
-                      verdict);
+  const std::string where = hosts <= 1 ? " of one host" : " on " + std::to_string(hosts) + " hosts";
+  return collective_of(told["collective"]) + " of " + format_size(told["bytes"].get<std::size_t>()) +
+         (told["memory"] == "host" ? "" : " on GPUs") + " over " + std::to_string(ranks) + " rank" +
+         (ranks == 1 ? "" : "s") + where + ": " + verdict + "\n";
 }
 
 std::string table(const json& told, const std::vector<const json*>& candidates, double best) {
@@ -89,9 +102,10 @@ std::string table(const json& told, const std::vector<const json*>& candidates, 
   for (const json* candidate : candidates) width = std::max(width, name_of(*candidate).size());
   for (const json* candidate : candidates) {
     const bool is_chosen = (*candidate)["chosen"];
-    text += roda::format("  {} {:{}}  ", is_chosen ? '>' : ' ', name_of(*candidate), width);
+    text += (is_chosen ? "  > " : "    ") + to_the_left(name_of(*candidate), width) + "  ";
     if (best != HUGE_VAL) {
-      text += roda::format("{:>8}  {:>8}  ", time_text(seconds_of(*candidate)), difference_text(*candidate, best));
+      text += to_the_right(time_text(seconds_of(*candidate)), 8) + "  " +
+              to_the_right(difference_text(*candidate, best), 8) + "  ";
     }
     text += fate_of(*candidate) + "\n";
     const json stages = is_chosen ? told.value("stages", json()) : candidate->value("stages", json());
@@ -107,8 +121,9 @@ std::string own_algorithms(const json& told) {
   std::string text;
   for (const json& own : told.value("own", json::array())) {
     const std::string wrong = own["reason"];
-    text += roda::format("  of your own: {} ({}): {}\n", text_of(own["algorithm"]), text_of(own["source"]),
-                         wrong.empty() ? roda::format("proved for {} ranks", told["ranks"].get<int>()) : wrong);
+    text += "  of your own: " + text_of(own["algorithm"]) + " (" + text_of(own["source"]) +
+            "): " + (wrong.empty() ? "proved for " + std::to_string(told["ranks"].get<int>()) + " ranks" : wrong) +
+            "\n";
   }
   return text;
 }
@@ -127,11 +142,9 @@ std::string in_words(const json& told) {
   std::string text = headline(told, chosen) + table(told, candidates, best);
   if (best != HUGE_VAL) {
     const json& predicted = (*chosen)["predicted"];
-    text += roda::format(
-        "  times are predicted by the model of roda-sim over links that are {}; what runs moves {} inside hosts and {} "
-        "between them\n",
-        text_of(told["links"]), volume_text(predicted["bytes_inside_hosts"]),
-        volume_text(predicted["bytes_between_hosts"]));
+    text += "  times are predicted by the model of roda-sim over links that are " + text_of(told["links"]) +
+            "; what runs moves " + volume_text(predicted["bytes_inside_hosts"]) + " inside hosts and " +
+            volume_text(predicted["bytes_between_hosts"]) + " between them\n";
   }
   for (const json& reason : told.value("assumed_usable", json::array())) {
     text += "  taken to be usable there, though not on this machine: " + text_of(reason) + "\n";
