@@ -130,7 +130,7 @@ std::vector<std::string> Offer::assumptions() const {
 std::string Offer::why_unusable(const std::string& name) const {
   const plugins::PluginRecord* record = loader.find(name);
   if (record == nullptr) {
-    return "but no plugin of that name was found; `roda-info` lists where plugins are looked for and what was found";
+    return "but no plugin of that name was found; `roda-info --plugins` lists what was found, and where";
   }
   if (transport(*record) != nullptr) return "";
   if (!record->usable) return "which can't be used here: " + record->reason;

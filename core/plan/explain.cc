@@ -76,7 +76,6 @@ nlohmann::json json_of(const Row& row) {
                    {"chosen", row.is_chosen},
                    {"reason", row.verdict.reason}};
   if (row.verdict.usable) j["stages"] = stages_of(row.plan);
-  if (row.plan.stages.size() > 1) j["plan"] = row.plan.describe();
   return j;
 }
 
@@ -127,7 +126,6 @@ std::vector<std::string> steps_of(const Plan& plan, const Shape& shape) {
 nlohmann::json choice_of(const std::vector<Row>& rows, const PlanQuery& q, const Topology& topology) {
   nlohmann::json j{{"collective", roda_collective_name(q.collective)},
                    {"memory", memory_name(q)},
-                   {"dtype", roda_dtype_name(q.dtype)},
                    {"bytes", q.bytes},
                    {"ranks", q.size},
                    {"hosts", q.hosts},

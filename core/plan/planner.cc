@@ -148,7 +148,7 @@ Status Planner::choose(const PlanQuery& q, Plan* plan) const {
                              " operation enabled: no transport can run it on " + std::to_string(q.bytes) +
                              " bytes of " + roda_dtype_name(q.dtype) + " over " + std::to_string(q.size) + " ranks" +
                              (refused.empty() ? "; no rule of the selection table applies" : refused) +
-                             ". `roda-info` lists the transports and why each is or isn't usable.");
+                             ". `roda-info --plugins` lists the transports and why each is or isn't usable.");
 }
 
 bool Planner::fuses_without_copies(const PlanQuery& q) {

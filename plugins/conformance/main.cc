@@ -36,7 +36,7 @@ std::optional<int> parse(int argc, char** argv, Options* options) {
   CLI::App app(kDescription, "roda-conformance");
   app.set_version_flag("--version", "Roda " RODA_VERSION, "print the version");
   app.add_option("-p,--plugin", options->plugin,
-                 "name, looked for in HOROVOD_PLUGIN_PATH and beside the program, or path")
+                 "the plugin: its path, or a name that is looked for in HOROVOD_PLUGIN_PATH and beside the program")
       ->type_name("NAME_OR_PATH");
   app.add_option("-n,--ranks", options->ranks, "ranks to start")
       ->type_name("N")
@@ -46,19 +46,20 @@ std::optional<int> parse(int argc, char** argv, Options* options) {
                "every process is a rank, started on one host by a launcher that the plugin's bootstrap knows");
   roda::choose(
       app.add_option("-m,--memory", options->memory,
-                     "where the data lie; cuda: on GPUs, through the device plugin of that name, rank N's on GPU N")
+                     "memory of the tensors; cuda: on GPUs, through the device plugin of that name, rank N's on GPU N")
           ->capture_default_str(),
       {"host", "cuda"});
-  app.add_option("-o,--only", options->only, "cases whose names begin so")->type_name("PREFIX");
+  app.add_option("-o,--only", options->only, "run only cases whose names begin with PREFIX")->type_name("PREFIX");
   app.add_option("-s,--seconds", roda::conformance::case_seconds(), "how long a case may take")
       ->type_name("SECONDS")
       ->capture_default_str()
       ->check(roda::number_in(1, 1e6));
   app.add_flag("-v,--verbose", options->verbose, "print what the plugin logs");
   app.add_flag("-l,--list", options->list, "print the cases, and run none");
-  roda::add_examples(&app, {{"roda-conformance -p shm -n 4", "every case, with four ranks"},
-                            {"roda-conformance -p ./build/my_plugin.so -o death", "cases whose names begin with death"},
-                            {"roda-conformance --list", "the cases"}});
+  roda::add_examples(
+      &app, {{"roda-conformance -p shm -n 4", "run every case with four ranks"},
+             {"roda-conformance -p ./build/my_plugin.so -o death", "run the cases whose names begin with death"},
+             {"roda-conformance --list", "print the names of the cases"}});
   return roda::parse(&app, argc, argv, [options] {
     if (!options->list && options->plugin.empty()) throw CLI::RequiredError("--plugin");
   });

@@ -13,6 +13,7 @@
 #include "plugins/base/command_line.h"
 #include "tools/common/names.h"
 #include "tools/common/sizes.h"
+#include "tools/info/explanation.h"
 #include "tools/info/overview.h"
 #include "tools/info/topology_file.h"
 #include "tools/sim/explained.h"
@@ -124,7 +125,7 @@ int print_explanation(const Options& options) {
   if (text.empty()) return print_text(text, error);
   nlohmann::json explained = nlohmann::json::parse(text);
   simtool::predict(&explained);
-  if (!options.json) return print_text(simtool::in_words(explained), error);
+  if (!options.json) return print_text(in_words(explained), error);
   for (const char* input : {"levels", "network"}) explained.erase(input);
   return print_text(explained.dump(2), error);
 }
@@ -132,14 +133,15 @@ int print_explanation(const Options& options) {
 int run(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "What this installation of Roda is, which transports it can use here and why not the others, and what\n"
-      "would run. Without options: half a screen of all that.",
+      "Tells about this installation of Roda: usable transports, the machine, settings, and which algorithm would\n"
+      "run. Without options: an overview of half a screen.",
       "roda-info");
   app.add_flag("--version", options.version, "the version");
-  app.add_flag("--plugins", options.plugins, "every plugin that was considered, and why it is or isn't usable");
+  app.add_flag("--plugins", options.plugins, "all plugins that were found, and why each is usable or not");
   app.add_flag(
       "--doctor", options.doctor,
-      "one page: what works here, what doesn't, and the line that mends it (alone; --doctor --help tells more)");
+      "a page on this machine: what works, what does not, and the line that mends it (`roda-info --doctor --help`\n"
+      "prints its options)");
   CLI::Option* topology =
       app.add_option(
              "--topology,--topology-file", options.topology_file,
@@ -148,13 +150,15 @@ int run(int argc, char** argv) {
              "--json prints what RODA_TOPOLOGY_FILE reads")
           ->expected(0, 1)
           ->type_name("[FILE]");
-  app.add_flag("--env", options.env, "every HOROVOD_* setting: type, default, unit, value in force, help");
-  app.add_option("--explain", options.explain, "what would run for COLLECTIVE of SIZE, what lost, and why")
+  app.add_flag("--env", options.env, "all HOROVOD_* settings: type, default, unit, value in force, help");
+  app.add_option("--explain", options.explain,
+                 "the algorithm that would run for COLLECTIVE of SIZE, those that lost, and why")
       ->expected(2)
       ->type_name("COLLECTIVE SIZE");
-  app.add_option("--np", options.ranks,
-                 "with --explain: the number of ranks, of one host without --topology FILE (a rank per core unless\n"
-                 "given), else on as many of its hosts as they need (one rank per GPU, or else per core)")
+  app.add_option(
+         "--np", options.ranks,
+         "with --explain: number of ranks (one for each core of one host; with --topology one for each GPU, or else\n"
+         "core, of one of its hosts); more ranks take more of those hosts")
       ->type_name("N")
       ->check(number_in(1, 1 << 20));
   choose(app.add_option("--memory", options.memory,
@@ -162,9 +166,9 @@ int run(int argc, char** argv) {
                         "usable transport works on their memory, else host)"),
          {"host", "cuda"});
   app.add_flag("--json", options.json, "print JSON");
-  add_examples(&app, {{"roda-info --plugins", "which transports are usable here, and why the others are not"},
-                      {"roda-info --explain allreduce 64M --np 8", "what would run for 64 MiB on eight ranks"},
-                      {"roda-info --doctor", "what works on this machine, and how to mend the rest"}});
+  add_examples(&app, {{"roda-info --plugins", "print which transports are usable here, and why others are not"},
+                      {"roda-info --explain allreduce 64M --np 8", "print what would run for 64 MiB on eight ranks"},
+                      {"roda-info --doctor", "print what works on this machine, and how to mend the rest"}});
   if (const auto ended = parse(&app, argc, argv, [] {})) return *ended;
   if (options.doctor) {  // the Python package's command roda-info takes this up before it gets here
     std::cerr << "roda-info: --doctor belongs to the Python package: python3 -m horovod.doctor\n";

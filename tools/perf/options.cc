@@ -94,7 +94,7 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
       ->type_name("X")
       ->capture_default_str()
       ->check(number_in(1.01, 1e6));
-  app->add_option("-s,--sizes", lists->sizes, "these sizes, in place of -b, -e and -f: 4,64K,1M")->type_name("SIZES");
+  app->add_option("-s,--sizes", lists->sizes, "list of sizes, in place of -b, -e and -f: 4,64K,1M")->type_name("SIZES");
   app->add_option("-d,--dtypes", lists->dtypes, "dtypes, as numpy and ml_dtypes name them")
       ->type_name("NAMES")
       ->capture_default_str();
@@ -105,14 +105,19 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
       ->type_name("N")
       ->capture_default_str()
       ->check(number_in(1, 1024));
-  app->add_option("--hosts", options->hosts, "hosts that the ranks behave as if they were on, equally many on each")
+  app->add_option("--hosts", options->hosts,
+                  "pretended hosts: the ranks behave as if on so many, equally many ranks on each")
       ->type_name("N")
       ->capture_default_str()
       ->check(number_in(1, 1024));
-  app->add_flag("--launched", options->launched, "a launcher (mpirun, say) started the ranks, and this is one of them");
-  app->add_option("-t,--transports", lists->transports, "values of HOROVOD_CPU_OPERATIONS, a job for each: shm,tcp")
+  app->add_flag("--launched", options->launched,
+                "this process is one rank; a launcher (mpirun, say) started the others");
+  app->add_option("-t,--transports", lists->transports,
+                  "values of HOROVOD_CPU_OPERATIONS; each is measured in a job of its own: shm,tcp")
       ->type_name("NAMES");
-  app->add_option("-a,--algorithms", lists->algorithms, "names for HOROVOD_SELECT, a job for each")->type_name("NAMES");
+  app->add_option("-a,--algorithms", lists->algorithms,
+                  "names for HOROVOD_SELECT; each is measured in a job of its own")
+      ->type_name("NAMES");
 }
 
 void add_how(CLI::App* app, Options* options) {

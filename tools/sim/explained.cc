@@ -1,18 +1,13 @@
 #include "tools/sim/explained.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "algorithms/select/table.h"
 #include "tools/common/names.h"
-#include "tools/common/sizes.h"
 
 namespace roda::simtool {
 namespace {
@@ -109,96 +104,6 @@ json prediction_of(const json& told, const json& candidate) {
   return {{"seconds", outcome.seconds}, {"bytes_inside_hosts", inside}, {"bytes_between_hosts", between}};
 }
 
-// "1.23"
-std::string number(const char* format, double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-std::string time_text(double seconds) {
-  if (seconds < 1e-3) return number("%.3g us", seconds * 1e6);
-  return seconds < 1 ? number("%.3g ms", seconds * 1e3) : number("%.3g s", seconds);
-}
-
-// In three digits: what is counted is rounded, what was asked for is not (format_size).
-std::string volume_text(double bytes) {
-  std::size_t unit = 0;
-  const std::array units{" B", " KiB", " MiB", " GiB", " TiB"};
-  for (; bytes >= 1000 && unit + 1 < units.size(); ++unit) bytes /= 1024;
-  return number("%.3g", bytes) + units[unit];
-}
-
-std::string name_of(const json& candidate) {
-  return candidate["transport"].get<std::string>() + "/" + candidate["algorithm"].get<std::string>();
-}
-
-double seconds_of(const json& candidate) {
-  return candidate.contains("predicted") ? candidate["predicted"]["seconds"].get<double>() : HUGE_VAL;
-}
-
-std::string time_of(const json& candidate) {
-  return candidate.contains("predicted") ? time_text(seconds_of(candidate)) : "";
-}
-
-// "+ 40 %": against what runs.
-std::string difference_text(const json& candidate, const json& best) {
-  if (candidate["chosen"] || !candidate.contains("predicted")) return "";
-  const double ratio = seconds_of(candidate) / seconds_of(best) - 1;
-  return (ratio < 0 ? "- " : "+ ") + number("%.0f %%", std::abs(ratio) * 100);
-}
-
-std::string fate(const json& candidate) {
-  const char* begin = candidate["chosen"] ? "runs: " : candidate["usable"] ? "in reserve: " : "not usable: ";
-  return begin + candidate["reason"].get<std::string>();
-}
-
-std::string right_aligned(const std::string& text, std::size_t width) {
-  return std::string(width - std::min(width, text.size()), ' ') + text;
-}
-
-std::vector<const json*> in_order(const json& candidates) {
-  std::vector<const json*> order;
-  for (const json& candidate : candidates) order.push_back(&candidate);
-  std::ranges::stable_sort(order, {}, [](const json* each) {
-    return std::tuple(!(*each)["chosen"].get<bool>(), !(*each)["usable"].get<bool>(), seconds_of(*each));
-  });
-  return order;
-}
-
-std::string table_of(const json& told, const json* best) {
-  constexpr std::size_t kTimeWidth = 8;
-  std::string text;
-  std::size_t width = 0;
-  for (const json& candidate : told["candidates"]) width = std::max(width, name_of(candidate).size());
-  const bool is_predicted = best != nullptr && best->contains("predicted");
-  for (const json* candidate : in_order(told["candidates"])) {
-    const std::string name = name_of(*candidate);
-    text += ((*candidate)["chosen"] ? "  > " : "    ") + name + std::string(width - name.size() + 2, ' ');
-    if (is_predicted) {
-      text += right_aligned(time_of(*candidate), kTimeWidth) + "  " +
-              right_aligned(difference_text(*candidate, *best), kTimeWidth) + "  ";
-    }
-    text += fate(*candidate) + "\n";
-    if (candidate->contains("plan")) text += "      " + (*candidate)["plan"].get<std::string>() + "\n";
-    if (!(*candidate)["chosen"] || !told.contains("schedule")) continue;
-    for (const json& line : told["schedule"]) text += "      " + line.get<std::string>() + "\n";
-  }
-  return text;
-}
-
-// "ALLREDUCE of 64 MiB of float32 over 4 ranks of one host: shm/direct runs, 9.5 ms predicted"
-std::string verdict_of(const json& told, const json* best) {
-  std::string verdict = best == nullptr ? "nothing can run this" : name_of(*best) + " runs";
-  if (best != nullptr && best->contains("predicted")) verdict += ", " + time_of(*best) + " predicted";
-  const int ranks = told["ranks"], hosts = told["hosts"];
-  if (ranks == 1) verdict = "nothing travels, the input is copied to the output";
-  return told["collective"].get<std::string>() + " of " + tools::format_size(told["bytes"]) + " of " +
-         told["dtype"].get<std::string>() + (told["memory"] == "host" ? "" : " on GPUs") + " over " +
-         std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
-         (hosts <= 1 ? " of one host: " : " on " + std::to_string(hosts) + " hosts: ") + verdict + "\n";
-}
-
 }  // namespace
 
 std::optional<sim::Scenario> scenario_of(const json& told, const json& option, const json& stages) {
@@ -227,30 +132,6 @@ void predict(json* told) {
     const bool is_known = !(*told)["network"].is_null();
     (*told)["links"] = is_known ? "assumed; the network's bandwidth as its interfaces tell it" : "assumed";
   }
-}
-
-std::string in_words(const json& told) {
-  const json& candidates = told["candidates"];
-  const auto found = std::ranges::find_if(candidates, [](const json& each) { return each["chosen"].get<bool>(); });
-  const json* best = found == candidates.end() ? nullptr : &*found;
-  std::string text = verdict_of(told, best) + table_of(told, best);
-  if (best != nullptr && best->contains("predicted")) {
-    const json& moved = (*best)["predicted"];
-    text += "  times are predicted by the model of roda-sim over links that are " + told["links"].get<std::string>() +
-            "; what runs moves " + volume_text(moved["bytes_inside_hosts"]) + " inside hosts and " +
-            volume_text(moved["bytes_between_hosts"]) + " between them.\n";
-  }
-  for (const json& reason : told.value("assumed_usable", json::array())) {
-    text += "  taken to be usable there, though not on this machine: " + reason.get<std::string>() + "\n";
-  }
-  for (const json& own : told.value("own", json::array())) {
-    const std::string wrong = own["reason"];
-    text += "  of your own: " + own["algorithm"].get<std::string>() + " (" + own["source"].get<std::string>() +
-            "): " + (wrong.empty() ? "proved for " + std::to_string(told["ranks"].get<int>()) + " ranks" : wrong) +
-            "\n";
-  }
-  text.pop_back();
-  return text;
 }
 
 }  // namespace roda::simtool

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <string>
 
 #include "algorithms/schedule/schedule.h"
 #include "tools/sim/model/simulate.h"
@@ -19,8 +18,5 @@ std::optional<sim::Scenario> scenario_of(const nlohmann::json& told, const nlohm
 // Adds `predicted` to the candidates that the model knows, of tensors in host memory: over links of an ordinary
 // machine, with the network's bandwidth as the hosts' interfaces tell it. `links` says where these figures are from.
 void predict(nlohmann::json* told);
-
-// For people: what runs, then what is in reserve, the quickest first as far as that is predicted, then what can't run.
-std::string in_words(const nlohmann::json& told);
 
 }  // namespace roda::simtool

@@ -89,8 +89,8 @@ void add_how(CLI::App* app, Options* options) {
       ->type_name("N")
       ->capture_default_str();
   choose(app->add_option("--train", options->train,
-                         "instead: the step time of data-parallel training on -n GPUs, allreduces as the engine runs "
-                         "them"),
+                         "simulate a step of data-parallel training on -n GPUs instead, with allreduces as the engine "
+                         "runs them"),
          {"resnet50", "vgg16", "gpt2", "llama-7b"});
   app->add_option("--rate", options->rate, "with --train: images or tokens a second of one GPU (published ones)")
       ->type_name("X")
@@ -99,8 +99,8 @@ void add_how(CLI::App* app, Options* options) {
       ->type_name("N")
       ->check(number_in(1e-9, 1e18));
   app->add_flag("--control", options->control,
-                "messages of control planes for -n ranks, and what forming the job takes, instead");
-  app->add_flag("--path", options->path, "the critical path: steps and ranks that decide about the time");
+                "count the messages of control planes for -n ranks instead, and those that form the job");
+  app->add_flag("--path", options->path, "print the critical path: steps and ranks that decide about the time");
   app->add_flag("--json", options->json, "one JSON object per line");
 }
 

@@ -259,15 +259,16 @@ def _parser() -> Parser:
         prog="roda-build-plugin",
         usage="roda-build-plugin [OPTION]... NAME",
         examples=[
-            ("roda-build-plugin mpi", "against the MPI whose mpicxx is in PATH"),
-            ("MPICXX=/opt/mpi/bin/mpicxx roda-build-plugin mpi", "against another one"),
-            ("roda-build-plugin ucx --output plugins", "into a folder, for HOROVOD_PLUGIN_PATH"),
+            ("roda-build-plugin mpi", "compile mpi against the MPI whose mpicxx is in PATH"),
+            ("MPICXX=/opt/mpi/bin/mpicxx roda-build-plugin mpi", "compile mpi against another MPI"),
+            ("roda-build-plugin ucx --output plugins", "put ucx into a folder, for HOROVOD_PLUGIN_PATH"),
         ],
         description="Compile a transport against the library that this machine has, and put it where Roda looks.",
-        epilog="mpi asks mpicxx (or what MPICXX names), ucx pkg-config. CXX, CXXFLAGS and LDFLAGS are read",
+        epilog="mpi asks mpicxx (or the program that MPICXX names), ucx asks pkg-config. CXX, CXXFLAGS and LDFLAGS "
+        "are read.",
     )
     parser.add_argument("name", choices=sorted(_RECIPES), help="the transport")
-    parser.add_argument("--output", metavar="FOLDER", type=Path, help=f"where it goes (by default {users_folder()})")
+    parser.add_argument("--output", metavar="FOLDER", type=Path, help=f"folder of the plugin ({users_folder()})")
     add_version(parser)
     parser.add_argument("--verbose", action="store_true", help="print the compiler's calls")
     return parser

@@ -27,7 +27,7 @@ def build_plugin() -> NoReturn:
 
 @tool
 def config() -> None:
-    """Prints what building a plugin needs: --cflags for the headers, --plugindir for where plugins lie."""
+    """Prints compiler flags for plugins: --cflags finds the headers, --plugindir names the folder of plugins."""
     usage = "usage: roda-config --cflags | --plugindir | --version"
     if sys.argv[1:] == ["--cflags"]:
         headers = headers_folder()

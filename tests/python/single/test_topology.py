@@ -82,7 +82,7 @@ def test_alone_half_a_screen_says_what_counts() -> None:
 
 def test_explain_says_first_what_runs_and_then_the_quickest() -> None:
     verdict, *rows = roda_info("--explain", "allreduce", "64M", "--np", "8").stdout.splitlines()
-    told = re.fullmatch(r"ALLREDUCE of 64 MiB of float32 over 8 ranks of one host: (\S+) runs, (.+) predicted", verdict)
+    told = re.fullmatch(r"allreduce of 64 MiB over 8 ranks of one host: (\S+) runs, (.+) predicted", verdict)
     assert told, verdict
     assert rows[0].split()[:4] == [">", told[1], *told[2].split()]
     fates = [next((fate for fate in ("runs: ", "in reserve: ", "not usable: ") if fate in row), "") for row in rows]

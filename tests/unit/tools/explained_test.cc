@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tools/info/explanation.h"
+
 namespace roda::simtool {
 namespace {
 
@@ -104,7 +106,7 @@ TEST(Explained, SaysWhatRunsFirstAndTheRestByTime) {
   const std::size_t slower = words.find(" %  in reserve: given by a rule", reserve);
   EXPECT_LT(slower, words.find('\n', reserve)) << words;
   EXPECT_LT(words.rfind("in reserve: "), words.find("not usable: all ranks are on one host")) << words;
-  EXPECT_NE(words.find("over links that are assumed; what runs moves 128 MiB inside hosts and 0 B between them."),
+  EXPECT_NE(words.find("over links that are assumed; what runs moves 128 MiB inside hosts and 0 B between them"),
             std::string::npos)
       << words;
 }

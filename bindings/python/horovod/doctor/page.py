@@ -32,9 +32,9 @@ def _parser() -> Parser:
         prog="roda-info --doctor",
         usage="roda-info --doctor [OPTION]... [NAME]...",
         examples=[
-            ("roda-info --doctor", "all that is usable here, and what is not"),
-            ("roda-info --doctor torch nccl", "with status 1 when one of them is not"),
-            ("roda-info --doctor --no-self-test --json", "without starting ranks, for programs"),
+            ("roda-info --doctor", "print what is usable here, and what is not"),
+            ("roda-info --doctor torch nccl", "end with status 1 when torch or nccl is not usable"),
+            ("roda-info --doctor --no-self-test --json", "start no ranks, and print JSON for programs"),
         ],
         description="Say what of Roda is usable on this machine, what is not, and the line that would make it usable.",
         epilog="Status: 0 when all that was asked for is usable, 1 when some of it is not, 2 for wrong usage.",

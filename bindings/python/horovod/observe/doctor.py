@@ -38,9 +38,9 @@ def _parser() -> Parser:
         prog="roda-doctor",
         usage="roda-doctor [OPTION]... [PID | DUMP]...",
         examples=[
-            ("roda-doctor", "the job that runs on this machine"),
-            ("roda-doctor 4711", "that of a process: a rank, or its launcher"),
-            ("roda-doctor dumps/", "one that died, from what it left in RODA_FLIGHT_FOLDER"),
+            ("roda-doctor", "examine the job that runs on this machine"),
+            ("roda-doctor 4711", "examine the job of process 4711: a rank, or the launcher"),
+            ("roda-doctor dumps/", "examine a job that died, by its dumps in RODA_FLIGHT_FOLDER"),
         ],
         description="Say what a job does, or died of: which rank diverged first, and what the others wait for. "
         "The processes need not answer. (For what works on this machine: roda-info --doctor.)",
@@ -48,13 +48,13 @@ def _parser() -> Parser:
     parser.add_argument(
         "job",
         nargs="*",
-        help="process id of a rank or of the launcher, by default of the one job here; dumps, or folders with them",
+        help="process id of a rank or the launcher (by default of the job that runs here), or dumps, or their folders",
     )
     add_others(parser)
     add_version(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="print the stack of each rank's main thread, too")
-    parser.add_argument("--json", action="store_true", help="print the records themselves, as a dump has them")
-    parser.add_argument("--dump", metavar="FOLDER", type=Path, help="write a dump into the folder, too")
+    parser.add_argument("--json", action="store_true", help="print the ranks' records as JSON, as a dump has them")
+    parser.add_argument("--dump", metavar="FOLDER", type=Path, help="also write a dump, into this folder")
     return parser
 
 

@@ -80,9 +80,9 @@ def _parser() -> Parser:
         prog="roda-top",
         usage="roda-top [OPTION]... [PID]",
         examples=[
-            ("roda-top", "the job that runs on this machine, until it ends"),
-            ("roda-top 4711 --once --json", "one look at that of a process, for programs"),
-            ("roda-top --quiet --prometheus-port 9400", "metrics alone, at port 9400 of this machine"),
+            ("roda-top", "show the job that runs on this machine, until it ends"),
+            ("roda-top 4711 --once --json", "look once at the job of process 4711, for programs"),
+            ("roda-top --quiet --prometheus-port 9400", "only serve metrics, at port 9400 of this machine"),
         ],
         description="Show what the ranks of a job do, until it ends. The processes are only looked at. "
         "On a terminal q quits, and s sorts by another column.",
@@ -93,17 +93,17 @@ def _parser() -> Parser:
     parser.add_argument(
         "pid", type=int, nargs="?", help="process id of a rank or the launcher; by default of the one job here"
     )
-    parser.add_argument("-i", "--interval", type=float, default=1.0, metavar="SECONDS", help="between looks (1)")
-    parser.add_argument("--once", action="store_true", help="look once, for an interval, and end")
+    parser.add_argument("-i", "--interval", type=float, default=1.0, metavar="SECONDS", help="time between looks (1)")
+    parser.add_argument("--once", action="store_true", help="look once, over one interval, and end")
     parser.add_argument("--json", action="store_true", help="print a line of JSON at each look")
-    parser.add_argument("--quiet", action="store_true", help="show nothing: for Prometheus alone")
+    parser.add_argument("--quiet", action="store_true", help="show nothing; only write metrics for Prometheus")
     parser.add_argument("--prometheus-file", type=Path, metavar="FILE", help="write metrics to a file at each look")
-    parser.add_argument("--prometheus-port", type=int, metavar="PORT", help="serve them at /metrics; 0: any free port")
+    parser.add_argument("--prometheus-port", type=int, metavar="PORT", help="serve metrics at /metrics; 0: a free port")
     parser.add_argument(
         "--prometheus-address",
         default=network.loopback_address(),
         metavar="ADDRESS",
-        help="that is listened on (%(default)s)",
+        help="address on which the port is served (%(default)s)",
     )
     return parser
 

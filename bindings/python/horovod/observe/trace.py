@@ -27,18 +27,18 @@ def _parser() -> Parser:
         examples=[
             ("HOROVOD_TIMELINE='trace.{rank}.json' horovodrun -np 4 python train.py", "writes the timelines"),
             ("roda-trace trace.*.json", "prints advice, and writes roda-trace.html"),
-            ("roda-trace trace.*.json --perf perf.json -o page.html", "beside what roda-perf --json measured"),
+            ("roda-trace trace.*.json --perf perf.json -o page.html", "compares with what roda-perf measured"),
         ],
         description="Say where the time of a job's steps goes. Each rank writes a timeline with "
         "HOROVOD_TIMELINE='trace.{rank}.json'.",
     )
     add_version(parser)
     parser.add_argument(
-        "timelines", nargs="*", type=Path, help="files of the ranks; by default those of the one job here"
+        "timelines", nargs="*", type=Path, help="timelines of the ranks; by default those of the job that runs here"
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("roda-trace.html"), help="the page (roda-trace.html)")
+    parser.add_argument("-o", "--output", type=Path, default=Path("roda-trace.html"), help="page (roda-trace.html)")
     parser.add_argument(
-        "--perf", type=Path, metavar="FILE", help="what roda-perf --json printed on these hosts, to compare with"
+        "--perf", type=Path, metavar="FILE", help="output of `roda-perf --json` on these hosts, to compare with"
     )
     return parser
 

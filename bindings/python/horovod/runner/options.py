@@ -69,13 +69,13 @@ def make_parser() -> Parser:
     processes = "number of processes; auto, as by default: all slots of the hosts, or a process for each GPU of this "
     processes += "machine, or else for each core"
     add("-np", "--num-proc", type=_count, dest="num_proc", metavar="N", help=processes)
-    add("-cb", "--check-build", action=_CheckBuild, nargs=0, help="print what is usable on this machine and exit")
+    add("-cb", "--check-build", action=_CheckBuild, nargs=0, help="print what is built in and exit")
     add("--disable-cache", action="store_true", help="with --mpi: ask hosts again that answered within the last hour")
     start = "seconds in which all hosts must be reached [HOROVOD_START_TIMEOUT, 30]"
     add("--start-timeout", type=int, metavar="SECONDS", help=start)
     add("--network-interfaces", action="append", dest="nics", metavar="NAMES", help="network interfaces: eth0,eth1")
-    add("--network-interface", action="append", dest="single_nics", metavar="NAME", help="one of them, several times")
-    add("--verbose", action="store_true", help="tell what the launcher does")
+    add("--network-interface", action="append", dest="single_nics", metavar="NAME", help="one interface; repeatable")
+    add("--verbose", action="store_true", help="print the launcher's own steps")
     add("--config-file", metavar="FILE", help="YAML file with options; flags win over it")
     grace = "seconds between SIGTERM and SIGKILL when a job is ended [HOROVOD_TERMINATION_GRACE_SECONDS, 5]"
     add("--termination-grace-seconds", type=float, metavar="SECONDS", help=grace)
@@ -94,9 +94,9 @@ def _rank_or_all(text: str) -> str:
 
 def _add_debugging(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("debugging")
-    text = "give the launcher's standard input to a rank, or to all: for breakpoint() and input()"
+    text = "rank that gets the launcher's standard input, or all: for breakpoint() and input()"
     group.add_argument("--stdin", type=_rank_or_all, metavar="RANK", help=text)
-    text = "have a rank wait for a debugger (debugpy), and the others for that rank, without a time-out"
+    text = "rank that waits for a debugger (debugpy); the others wait for that rank, without a time-out"
     group.add_argument("--debug", type=int, metavar="RANK", help=text)
 
 
@@ -141,18 +141,18 @@ def _add_tunables(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cycle-time-ms", type=float, metavar="MS", help=cycle)
     cache = "how many tensors ranks agree on by number instead of by name; 0: none"
     group.add_argument("--cache-capacity", type=int, metavar="N", help=cache)
-    _add_switch(group, "hierarchical-allreduce", "reduce inside hosts first, then between them", "never do so")
-    _add_switch(group, "hierarchical-allgather", "gather inside hosts first, then between them", "never do so")
-    _add_switch(group, "torus-allreduce", "reduce over a two-dimensional torus", "never do so")
+    _add_switch(group, "hierarchical-allreduce", "reduce inside hosts first, then between them", "never reduce so")
+    _add_switch(group, "hierarchical-allgather", "gather inside hosts first, then between them", "never gather so")
+    _add_switch(group, "torus-allreduce", "reduce over a two-dimensional torus", "never reduce so")
 
     group = parser.add_argument_group("tuning while the job runs")
     _add_switch(group, "autotune", "try values in the first steps, and keep the fastest")
-    log = "CSV file for what was found; a file from an equal job spares this one the search"
+    log = "CSV file for the values that are found; the file of an equal job spares the search"
     group.add_argument("--autotune-log-file", metavar="FILE", help=log)
-    group.add_argument("--autotune-warmup-samples", type=int, metavar="N", help="samples that do not count")
+    group.add_argument("--autotune-warmup-samples", type=int, metavar="N", help="first samples, which do not count")
     group.add_argument("--autotune-steps-per-sample", type=int, metavar="N", help="steps in a sample")
-    group.add_argument("--autotune-bayes-opt-max-samples", type=int, metavar="N", help="samples after which to end")
-    noise = "how much the search takes times to vary, 0 to 1"
+    group.add_argument("--autotune-bayes-opt-max-samples", type=int, metavar="N", help="most samples of the search")
+    noise = "how much measured times are taken to vary, 0 to 1"
     group.add_argument("--autotune-gaussian-process-noise", type=float, metavar="X", help=noise)
 
     group = parser.add_argument_group("timeline")
@@ -165,7 +165,8 @@ def _add_tunables(parser: argparse.ArgumentParser) -> None:
         "--no-stall-check", action="store_true", help="do not warn of tensors that some ranks submit and others do not"
     )
     group.add_argument("--stall-check", action="store_false", dest="no_stall_check", help=argparse.SUPPRESS)
-    warn, end = "seconds until a warning names them (60)", "seconds until they end the job (600); 0: never"
+    warn = "seconds until a warning names such tensors (60)"
+    end = "seconds until such tensors end the job (600); 0: never"
     group.add_argument("--stall-check-warning-time-seconds", type=int, metavar="SECONDS", help=warn)
     group.add_argument("--stall-check-shutdown-time-seconds", type=int, metavar="SECONDS", help=end)
 
@@ -178,11 +179,11 @@ def _add_elastic(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--min-np", "--min-num-proc", type=int, dest="min_num_proc", metavar="N", help=least)
     group.add_argument("--max-np", "--max-num-proc", type=int, dest="max_num_proc", metavar="N", help=most)
-    slots = "processes on a host for which the discovery script prints no number"
+    slots = "processes on each host for which the discovery script prints no number"
     group.add_argument("--slots-per-host", type=int, metavar="N", help=slots)
     patience = "seconds to wait for enough slots (600) [HOROVOD_ELASTIC_TIMEOUT]"
     group.add_argument("--elastic-timeout", type=int, metavar="SECONDS", help=patience)
-    resets = "how often processes may change before the job ends"
+    resets = "how often the set of processes may change before the job ends"
     group.add_argument("--reset-limit", type=int, metavar="N", help=resets)
     cooldown = "seconds until a host that failed is used again: the first time, and at most"
     group.add_argument("--blacklist-cooldown-range", type=int, nargs=2, metavar=("MIN", "MAX"), help=cooldown)
@@ -197,7 +198,7 @@ def _add_library(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--num-nccl-streams", type=int, metavar="N", help="CUDA streams that NCCL's calls take turns on")
     affinity = "core for the engine's thread, on hosts with one process"
     group.add_argument("--thread-affinity", type=int, metavar="CORE", help=affinity)
-    gloo = "with --gloo: seconds for connecting, and for an operation"
+    gloo = "with --gloo: time-out in seconds, of connecting and of an operation"
     group.add_argument("--gloo-timeout-seconds", type=int, metavar="SECONDS", help=gloo)
 
 
@@ -221,7 +222,7 @@ def _add_hosts(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-H", "--hosts", metavar="HOSTS", help=hosts)
     file = "file with a line `HOST slots=N` for each host, or a batch system's file"
     group.add_argument("-hostfile", "--hostfile", metavar="FILE", help=file)
-    script = "program that prints a line `HOST:N` for each host that there is at the moment"
+    script = "program that prints a line `HOST:N` for each host that is available at the moment"
     group.add_argument("--host-discovery-script", metavar="FILE", help=script)
 
 

@@ -58,7 +58,8 @@ def _on_a_thread(number: int) -> int:
     return _end(number)
 
 
-def _fork(number: int):  # type: ignore[no-untyped-def]  # a torch.jit.Future[int], which TorchScript finds out
+# Returns a torch.jit.Future[int], as TorchScript finds out; its parser wants the next comment at the end of a line.
+def _fork(number: int):  # type: ignore[no-untyped-def]
     return torch.jit.fork(_on_a_thread, number)
 
 
