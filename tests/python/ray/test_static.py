@@ -43,6 +43,8 @@ def executor(cluster: Cluster) -> Iterator[RayExecutor]:
         ({"num_workers": 1, "gpus_per_worker": 0, "use_gpu": True}, "must be at least 1"),
         ({}, "Give one of"),
         ({"num_workers": 0}, "at least one is needed"),
+        ({"num_workers": True}, "num_workers=True must be a whole number"),
+        ({"num_hosts": 1.5}, "num_hosts=1.5 must be a whole number"),
     ],
 )
 def test_arguments_that_contradict_each_other(arguments: dict[str, Any], text: str) -> None:

@@ -303,8 +303,8 @@ def test_any_error_is_described() -> None:
         assert describe(group) == f"{describe(in_library)}, in ExceptionGroup: some (2 sub-exceptions)"
 
 
-def told(error: str, origin: int | None = None) -> bytes:
-    report = {"error": error, "traceback": "trace"} | ({} if origin is None else {"origin": origin})
+def told(error: str, origin: int | None = None, is_lost: bool = False) -> bytes:
+    report = {"error": error, "traceback": "trace"} | ({} if origin is None else {"origin": origin, "is_lost": is_lost})
     return json.dumps(report).encode() + b"\n"
 
 
@@ -336,7 +336,9 @@ def test_blame_of_a_rank_that_tells_nothing() -> None:
 
 def test_a_rank_that_is_missed_has_told_nothing() -> None:
     blame = Blame()
-    blame.hear(0, told("quotes 1", origin=1))
+    blame.hear(0, told("waited for 1", origin=1))
+    assert not blame.is_another_missed(), "it ended in peace"
+    blame.hear(2, told("quotes 1", origin=1, is_lost=True))
     assert blame.is_another_missed()
     blame.hear(1, told("own"))
     assert not blame.is_another_missed()

@@ -168,12 +168,13 @@ def end_by(error: BaseException, by: str = "ended with ") -> bool:
     origin = abort_for(error, by)
     if origin is None:
         return False
-    is_told = _report({"origin": origin, **_own_words(error)})
+    cause = _roda.end_cause()
+    is_failure = cause is not None and not cause[2]  # that rank may have ended in peace, while this one waited
+    is_told = _report({"origin": origin, "is_lost": is_failure, **_own_words(error)})
     is_seen = _roda.await_process_end(origin, int(_CULPRIT_SECONDS * 1e6)) is not None
     if not is_told or not is_seen:
         time.sleep(_SECONDS_TO_BE_SEEN)
-    cause = _roda.end_cause()
-    return is_told and cause is not None and not cause[2]
+    return is_told and is_failure
 
 
 def abort_for(error: BaseException, by: str) -> int | None:

@@ -2,8 +2,8 @@
 
 A rank whose program ends for an error writes a line of JSON (``horovod.common.program_end``): its own error, as
 ``{"error": "ValueError: bad label 17 (train.py:57)", "traceback": ...}``, and ``"origin": 1`` besides where the error
-quotes that of another rank. Ranks that report nothing, because a signal ended them or they are no Python programs,
-are known by their status.
+quotes that of another rank, with ``"is_lost": true`` where that rank did not end in peace. Ranks that report nothing,
+because a signal ended them or they are no Python programs, are known by their status.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ class Blame:
         self._lines: dict[int, bytes] = {}  # what came of reports
         self._errors: dict[int, tuple[str, str]] = {}  # by rank: the error, and the traceback
         self._origins: dict[int, int] = {}  # by rank: whose error that quotes
+        self._lost: set[int] = set()  # ranks whose end others told, which was no orderly one
         self._fatal: dict[int, bytes] = {}  # by rank: what Python's fault handler wrote
         self._first: int | None = None  # the first rank with an error of its own
 
@@ -127,6 +128,8 @@ class Blame:
             self._errors[rank] = (report["error"], str(report.get("traceback", "")))
         if isinstance(report.get("origin"), int):
             self._origins[rank] = report["origin"]
+            if report.get("is_lost") is True:
+                self._lost.add(report["origin"])
         elif rank in self._errors:
             self._blame(rank)
 
@@ -144,8 +147,8 @@ class Blame:
         return self._first if self._first is not None else next(iter(self._origins.values()), None)
 
     def is_another_missed(self) -> bool:
-        """Tell whether ranks name one at fault that has told nothing: it is gone, or runs another program now."""
-        return self._first is None and bool(self._origins) and not self.has_told(next(iter(self._origins.values())))
+        """Tell whether a rank that others have lost has told nothing: it is gone, hangs, or runs another program."""
+        return self._first is None and any(not self.has_told(rank) for rank in self._lost)
 
     def has_told(self, rank: int) -> bool:
         """Tell whether a rank has reported an error."""

@@ -371,7 +371,7 @@ class Job:
             return
         self._is_told = True
         if culprit is not None and culprit not in self._ended:
-            rank, how = culprit, "has left the job, and has not ended."
+            rank, how = culprit, "has not ended, and others have ended for it."
         else:
             rank, status = self._first_failure()
             how = f"exit with status code {exit_code(status)}."
