@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <ranges>
 #include <sstream>
 #include <stdexcept>
 
@@ -204,6 +205,7 @@ Status make_flight_folder(const std::string& folder) {
 
 Status plan_without(const Refusals& refused, Parts* parts) {
   RODA_RETURN_IF_ERROR(Environment::get().make_planner(parts->knobs, refused, &parts->planner));
+  RODA_LOG(debug, "planned with the transports{}", names_of(parts->planner->carriers().for_host()));
   return check_transports(*parts, refused);
 }
 
@@ -227,11 +229,16 @@ Status agree(const topology::View& view, const std::vector<RankReport>& reports,
   Store& store = *parts->store;
   Topology* const topology = &parts->topology;
   if (mine.ok()) mine = make_flight_folder(parts->knobs.flight_folder);
-  if (mine.ok()) mine = plan_without({}, parts);
-  // The plugins that somebody named are open by now, and asked, too.
-  Refusals refused = Environment::get().refusals(static_cast<int>(topology->host_of(parts->rank).ranks.size()));
+  const int ranks_here = static_cast<int>(topology->host_of(parts->rank).ranks.size());
+  const Refusals planned_without = Environment::get().refusals(ranks_here);
+  if (mine.ok()) mine = plan_without(planned_without, parts);
+  // Planning has opened the plugins that somebody named: they are asked, too.
+  Refusals refused = Environment::get().refusals(ranks_here);
   RODA_RETURN_IF_ERROR(vote(*parts, "/settings", mine, &refused, deadline));
-  if (!refused.empty()) RODA_RETURN_IF_ERROR(plan_without(refused, parts));  // what one rank can't use none does
+  // What one rank can't use none does. As a rule all ranks can't use the same, and the plan stands.
+  if (!std::ranges::equal(refused | std::views::keys, planned_without | std::views::keys)) {
+    RODA_RETURN_IF_ERROR(plan_without(refused, parts));
+  }
   for (const auto& [name, why] : refused) {
     const bool is_loss = why.code() != RODA_ERR_PRECONDITION && parts->knobs.cpu_operations.empty();
     if (parts->rank == 0 && is_loss) {

@@ -11,6 +11,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 import torch.distributed as dist
+from horovod.common import operations
 from torch.nn.parallel import DistributedDataParallel
 
 needs_peers = pytest.mark.skipif("hvd.size() == 1", reason="a lone rank has nobody to wait for")
@@ -56,6 +57,14 @@ def test_outputs_are_written_before_a_work_is_completed() -> None:
         work = dist.all_reduce(tensor, async_op=True)
         until(work.is_completed)
         assert tensor.tolist() == [[total()] * 2] * 3
+
+
+def test_a_work_that_another_thread_waits_for_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two questions about its handle, of which the second found none: an error of the sweeper's caller."""
+    work = dist.all_reduce(torch.ones(2), async_op=True)
+    work.wait()
+    monkeypatch.setattr(operations, "is_pending", lambda _: True)
+    assert work._poll()
 
 
 def test_a_barrier_comes_after_every_earlier_work() -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import cloudpickle
 import pytest
@@ -71,6 +73,14 @@ def test_versions() -> None:
     assert not util.is_version_greater_equal_than("1.2.3", "1.2.4")
     with pytest.raises(ValueError):
         util.is_version_greater_equal_than("1.2", "1.2.0")
+    versions = [SimpleNamespace(__version__=version) for version in ("2.10.1", "2.11.0", "3.0.0")]
+    assert [util.support_non_legacy_keras_optimizers(each) for each in versions] == [False, True, True]
+
+
+def test_extensions_are_there() -> None:
+    for name in util.EXTENSIONS:
+        util.check_extension(f"horovod.{name}", f"HOROVOD_WITH_{name.upper()}", __file__, "mpi_lib")
+    assert Path(util.get_extension_full_path(__file__, "mpi_lib")).is_file()
 
 
 def test_exceptions() -> None:

@@ -104,3 +104,12 @@ def test_a_group_without_descriptors_is_an_error_on_all_ranks(horovodrun: Launch
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("more file descriptors than this process may open") == 2
+
+
+@pytest.mark.parametrize("named", ["", "gloo", "tcp+shm"])
+def test_transports_that_no_rank_can_use_cost_no_second_plan(horovodrun: Launch, named: str) -> None:
+    """As MPI's, which connects no rank that this launcher starts."""
+    variables = {**os.environ, "HOROVOD_LOG_LEVEL": "debug", "HOROVOD_CPU_OPERATIONS": named}
+    done = horovodrun("-np", "2", PYTHON, "-c", INIT, env=variables)
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout + done.stderr).count("planned with the transports") == 2, "one a rank"

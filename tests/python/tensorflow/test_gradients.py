@@ -8,6 +8,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import pytest
 import tensorflow as tf
+from horovod.tensorflow import util
 
 Run = Callable[[Callable], Callable]
 
@@ -265,6 +266,8 @@ def test_what_others_make_optimizers_of() -> None:
             assert dense.numpy() == mean
             assert nothing is None
     assert hvd._allreduce(mine).numpy() == mean * hvd.size()
+    assert util.refs_to_vars(util.vars_to_refs([variable, [variable]])) == [variable, [variable]]
+    assert util._make_subgraph(lambda: util._executing_eagerly() or mine)().numpy() == hvd.rank()
 
 
 # --- layers ---

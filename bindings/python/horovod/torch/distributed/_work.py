@@ -77,7 +77,10 @@ class Work(dist._Work):
         return operations.expect(self._handle, limit)
 
     def _poll(self) -> bool:
-        return not operations.is_pending(self._handle) or operations.poll(self._handle)
+        try:
+            return operations.poll(self._handle)
+        except ValueError:  # another thread has waited for it
+            return True
 
     def _left(self) -> float:
         return max(0.0, self._begin + self._limit - time.monotonic())
