@@ -109,9 +109,9 @@ def test_what_the_optimizer_refuses() -> None:
         pass
     if power_of_two():
         layer(torch.ones(1, 2)).sum().backward()
-        with pytest.raises(AssertionError, match="zero_grad"):
+        with pytest.raises(AssertionError, match=r"zero_grad.*requires_grad_\(False\)"):
             optimizer.zero_grad()
-        with pytest.raises(AssertionError, match="Gradients were computed more than backward_passes_per_step times"):
+        with pytest.raises(AssertionError, match=r"more than backward_passes_per_step.*requires_grad_\(False\)"):
             layer(torch.ones(1, 2)).sum().backward()
         optimizer.step()
 

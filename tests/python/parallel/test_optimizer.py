@@ -120,7 +120,7 @@ def test_too_many_backward_passes() -> None:
     optimizer = hvd.DistributedOptimizer(optimizer_for(model, "sgd"), model.named_parameters())
     x, _ = data(0, hvd.size())
     model(own(x)).sum().backward()
-    with pytest.raises(AssertionError, match="Gradients were computed more than backward_passes_per_step times"):
+    with pytest.raises(AssertionError, match=r"more than backward_passes_per_step.*requires_grad_\(False\)"):
         model(own(x)).sum().backward()
     optimizer.synchronize()
 

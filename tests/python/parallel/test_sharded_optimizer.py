@@ -220,9 +220,9 @@ def test_backward_passes_per_step_and_too_many() -> None:
     if hvd.size() > 1:
         for _ in range(2):
             model(own(x)).sum().backward()
-        with pytest.raises(AssertionError, match="zero_grad"):
+        with pytest.raises(AssertionError, match=r"zero_grad.*requires_grad_\(False\)"):
             optimizer.zero_grad()
-        with pytest.raises(AssertionError, match="Gradients were computed more than backward_passes_per_step times"):
+        with pytest.raises(AssertionError, match=r"more than backward_passes_per_step.*requires_grad_\(False\)"):
             model(own(x)).sum().backward()
         optimizer.step()
 

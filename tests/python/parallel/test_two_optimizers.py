@@ -244,3 +244,13 @@ def test_after_a_new_start_ranks_may_have_made_different_numbers_of_them(options
             optimizer.step()
     expected = alone(net(), range(3))
     assert all(torch.allclose(flat(model), expected) for model in models)
+
+
+def test_one_that_a_rank_alone_makes_and_does_not_use_does_not_count() -> None:
+    unused = [distributed(net()) for _ in range(hvd.rank())]  # a copy, or what a checkpoint is looked into with
+    model = net()
+    optimizer = distributed(model)
+    begin(model, optimizer, 0)
+    optimizer.step()
+    assert torch.allclose(flat(model), alone(net(), range(1)))
+    del unused

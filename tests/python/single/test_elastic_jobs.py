@@ -34,6 +34,9 @@ def tell(kind, **what):
         file.write(json.dumps(what) + "\\n")
 
 
+tell("numbers", rank=hvd.rank(), size=hvd.size(), local=hvd.local_rank())
+
+
 def polls():
     return os.path.getsize(os.path.join(folder, "polls"))
 
@@ -147,15 +150,17 @@ def test_a_worker_dies_another_takes_its_place_and_the_slot_goes(train: Run) -> 
 
 
 def test_slots_are_added(train: Run) -> None:
-    plan = [[10, "hosts", "localhost:3"], [20, "size", 3]]
+    plan = [[10, "hosts", "localhost:4"], [20, "size", 4]]
     done, folder = train("localhost:2", 60, plan, "-np", "2", "--min-np", "2")
     assert done.returncode == 0, done.stderr
     (end,) = lines(folder / "end")
-    check_samples(end, 60, 3)
-    assert end["sizes"] == [2, 3]
+    check_samples(end, 60, 4)
+    assert (end["sizes"][0], end["sizes"][-1]) == (2, 4)  # with 3 between them where a newcomer is late
     generations = lines(folder / "generations")
-    assert {line["pid"] for line in generations[:2]} <= {line["pid"] for line in generations[2:]}
-    assert sorted(line["rank"] for line in generations[2:]) == [0, 1, 2]
+    assert {line["pid"] for line in generations[:2]} <= {line["pid"] for line in generations[-4:]}
+    assert sorted(line["rank"] for line in generations[-4:]) == [0, 1, 2, 3]
+    numbers = sorted((line["rank"], line["size"], line["local"]) for line in lines(folder / "numbers"))
+    assert numbers == [(0, 2, 0), (1, 2, 1), (2, 4, 2), (3, 4, 3)]  # while they set up
 
 
 def test_too_few_workers_are_left(train: Run) -> None:

@@ -166,6 +166,30 @@ def test_a_newcomer_sets_up_alone_with_the_numbers_that_it_would_get() -> None:
     assert job.published[1] == ["a[0]", "a[1]", "b[0]"]
 
 
+def numbers(places: list) -> dict[str, tuple[int, int, int, int]]:
+    return {p.worker.name: (p.slot.rank, p.slot.size, p.slot.local_rank, p.slot.local_size) for p in places}
+
+
+def test_newcomers_set_up_with_the_numbers_that_they_get_together() -> None:
+    job = started({"a": 1, "c": 1})
+    job.do(job.it.hosts_found, {"a": 1, "b": 2})  # b's come, and c goes
+    starts = numbers(job.of(Start)[2:])
+    assert starts == {"b[0]": (1, 3, 0, 2), "b[1]": (2, 3, 1, 2)}
+    for number in (2, 3):
+        job.do(job.it.arrived, number)
+    assert numbers(job.of(Welcome)) == starts
+    job.ready("b[1]")
+    job.wait(10)  # b[0] is late for the next generation
+    job.leave(sync=False)
+    assert job.published[1] == ["a[0]", "b[1]"]
+    job.do(job.it.hosts_found, {"a": 2, "b": 2})
+    job.do(job.it.arrived, 4)
+    assert numbers(job.of(Welcome)[2:]) == {"a[1]": (1, 4, 1, 2)}
+    job.ready()
+    job.leave(sync=False)
+    assert numbers(job.of(Publish)[-4:])["a[1]"] == (1, 4, 1, 2)
+
+
 def test_a_newcomer_that_ends_before_it_joined_ends_no_job() -> None:
     job = started({"a": 2}, num_proc=1, make_cooldown=lambda: Cooldown((10, 20), lambda: 0.0))
     job.do(job.it.hosts_found, {"a": 3})

@@ -10,7 +10,7 @@ class Claims:
 
     The first optimizer keeps its names. A later one that has some of them puts its number before its own: that depends
     on the order in which optimizers are first used, not on when they are made or deleted, so that ranks agree which
-    came into the job at different times.
+    came into the job at different times, or of which one alone made some that it does not use.
     """
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from horovod.ray.elastic_worker import ElasticWorker
 from horovod.ray.exchange import Inbox, Sender, call_all, open_exchange
 from horovod.runner.common.util import secret
 from horovod.runner.elastic.control import Control, find_hosts
-from horovod.runner.elastic.generation import Publish, Start, Welcome, Worker, WorkersFailedError
+from horovod.runner.elastic.generation import Place, Start, Worker, WorkersFailedError
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.gloo_run import ElasticPlaces
 
@@ -216,7 +216,7 @@ class ElasticRun:
         if worker.number in self._actors:
             ray.kill(self._actors[worker.number].handle)
 
-    def place_of(self, place: Publish | Welcome) -> dict[str, str]:
+    def place_of(self, place: Place) -> dict[str, str]:
         """Return the variables that tell a worker its numbers in a generation."""
         return self._places.place_of(place)
 

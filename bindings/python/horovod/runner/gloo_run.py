@@ -12,7 +12,7 @@ from horovod.runner.common.util.hosts import SlotInfo, get_host_assignments, par
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.debugging import prepare
 from horovod.runner.elastic.discovery import FixedHosts
-from horovod.runner.elastic.generation import Publish, Start, Welcome
+from horovod.runner.elastic.generation import Place
 from horovod.runner.elastic.job import ElasticJob
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.job import HostJob, Job
@@ -244,7 +244,7 @@ class ElasticPlaces:
         """Return where a host finds rank 0, which is on the host `first`."""
         return _master_address(first, self.is_local(first), self.address_for(hostname))
 
-    def place_of(self, place: Start | Publish | Welcome) -> dict[str, str]:
+    def place_of(self, place: Place) -> dict[str, str]:
         """Return the variables that tell a worker its numbers in a generation."""
         master = self.master_for(place.worker.host, place.first_host)
         port = 20_000 + (self._port + place.generation) % 10_000  # a guess: nobody has asked that host

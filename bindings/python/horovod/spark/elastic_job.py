@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from horovod.runner.common.util.hosts import SlotInfo, lay_out
+from horovod.runner.common.util.hosts import lay_out
 from horovod.runner.elastic.discovery import HostDiscovery
-from horovod.runner.elastic.generation import Publish, Stage, Start, Welcome
+from horovod.runner.elastic.generation import Place, Publish, Stage
 from horovod.runner.elastic.job import ElasticJob
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.gloo_run import ElasticPlaces
@@ -162,17 +162,10 @@ class ElasticTaskJob(InTasks, ElasticJob):
                 self._failed[worker.number] = (worker, CONNECTION_LOST)
         super()._agent_ended(connection)
 
-    def place_of(self, place: Start | Publish | Welcome) -> dict[str, str]:
+    def place_of(self, place: Place) -> dict[str, str]:
         """Return the variables that tell a rank its numbers: local ranks are those of its machine."""
-        slot = self._slot_of(place)
+        hosts = [self._places.host_of(worker.host) for worker in place.ranked]
+        slot = lay_out(hosts)[place.ranked.index(place.worker)]
         if self._settings.verbose >= 2 and isinstance(place, Publish):
             application.say(f"rank {slot.rank} is in {place.worker.host}")
         return super().place_of(replace(place, slot=slot))
-
-    def _slot_of(self, place: Start | Publish | Welcome) -> SlotInfo:
-        ranked = list(place.ranked if isinstance(place, Start) else self._membership.members)
-        if isinstance(place, Welcome):
-            ranked = [*(worker for worker in ranked if worker.number in self._membership.workers), place.worker]
-        if place.slot.size == 1 or place.worker not in ranked:  # it is alone, or has ended meanwhile
-            ranked = [place.worker]
-        return lay_out([self._places.host_of(worker.host) for worker in ranked])[ranked.index(place.worker)]

@@ -12,7 +12,7 @@ from horovod.common.basics import Adasum
 from horovod.common.operations import expect
 from horovod.common.process_sets import global_process_set
 from horovod.torch._copies import copy_optimizer, distribute, wrapped
-from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
+from horovod.torch._distributed_optimizer import CLEARED_TOO_EARLY, TOO_MANY_PASSES
 from horovod.torch._hooks import on_gradient
 from horovod.torch._names import TensorNames, checked_names
 from horovod.torch.compression import Compressor
@@ -121,8 +121,5 @@ class DistributedAdasumMixin(torch.optim.Optimizer):
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Clear the gradients; not while updates are being combined."""
         if self._handles:
-            raise AssertionError(
-                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step(). This is "
-                "prohibited as it can cause a race condition."
-            )
+            raise AssertionError(CLEARED_TOO_EARLY)
         wrapped(self).zero_grad(*args, **kwargs)

@@ -29,9 +29,17 @@ from horovod.torch.mpi_ops import (
     sparse_allreduce_async,
 )
 
+OTHER_LOSS = (
+    "Where another model's loss reaches these parameters, as a GAN's does, let them have no gradients then: "
+    "model.requires_grad_(False)."
+)
 TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). Increase "
-    "backward_passes_per_step to accumulate gradients locally."
+    f"backward_passes_per_step to accumulate gradients locally. {OTHER_LOSS}"
+)
+CLEARED_TOO_EARLY = (
+    "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or optimizer.synchronize(). "
+    f"This is prohibited as it can cause a race condition. {OTHER_LOSS}"
 )
 
 
@@ -352,11 +360,6 @@ class DistributedMixin(torch.optim.Optimizer):
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Clear the gradients; not while reductions of them are under way."""
         if self._handles:
-            raise AssertionError(
-                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
-                "optimizer.synchronize(). This is prohibited as it can cause a race condition. Where another model's "
-                "loss reaches these parameters, as a GAN's does, let them have no gradients then: "
-                "model.requires_grad_(False)."
-            )
+            raise AssertionError(CLEARED_TOO_EARLY)
         self._synchronized = False
         wrapped(self).zero_grad(*args, **kwargs)

@@ -15,7 +15,7 @@ import torch
 from horovod.common.basics import Average, Sum
 from horovod.common.operations import expect
 from horovod.common.process_sets import ProcessSet
-from horovod.torch._distributed_optimizer import TOO_MANY_PASSES
+from horovod.torch._distributed_optimizer import CLEARED_TOO_EARLY, TOO_MANY_PASSES
 from horovod.torch._hooks import on_gradient
 from horovod.torch._names import TensorNames
 from horovod.torch._shard import Shard
@@ -234,10 +234,7 @@ class ShardedMixin(torch.optim.Optimizer):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of parameters and parts; not while reductions of them are under way."""
         if self._handles:
-            raise AssertionError(
-                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
-                "optimizer.synchronize(). This is prohibited as it can cause a race condition."
-            )
+            raise AssertionError(CLEARED_TOO_EARLY)
         self._synchronized = False
         for shard in self._shards:
             shard.part.grad = None

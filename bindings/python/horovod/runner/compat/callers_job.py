@@ -14,7 +14,7 @@ from typing import Any
 from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.compat.registration import WorkerStateRegistry
 from horovod.runner.elastic.control import Control
-from horovod.runner.elastic.generation import Publish, Start, Welcome, Worker, WorkersFailedError, slots_of
+from horovod.runner.elastic.generation import Place, Publish, Start, Worker, WorkersFailedError, slots_of
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.gloo_run import ElasticPlaces, create_slot_env_vars
 from horovod.runner.util.threads import in_thread
@@ -237,7 +237,7 @@ class CallersJob:
                 running.end.set()
                 self._changed.notify_all()
 
-    def place_of(self, place: Publish | Welcome) -> dict[str, str]:
+    def place_of(self, place: Place) -> dict[str, str]:
         """Return the variables that tell a worker its numbers in a generation."""
         if isinstance(place, Publish):
             self._publish(place)

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from horovod.common.model import Fault, flag, listed, modelled, of, optional, parse, text, whole
-from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.elastic.discovery import Cooldown, DiscoveryError, HostDiscovery, check_cooldown_range
-from horovod.runner.elastic.generation import End, Publish, Retire, Say, Start, Tell, Welcome, Worker
+from horovod.runner.elastic.generation import End, Place, Publish, Retire, Say, Start, Tell, Welcome, Worker, slots_of
 from horovod.runner.elastic.membership import Limits, Membership
 from horovod.runner.elastic.settings import ElasticSettings
 
@@ -61,7 +60,7 @@ class Hands(Protocol):
     def end(self, worker: Worker, at_once: bool) -> None:
         """End its process."""
 
-    def place_of(self, place: Publish | Welcome) -> dict[str, str]:
+    def place_of(self, place: Place) -> dict[str, str]:
         """Return the variables that tell a worker its numbers in a generation."""
 
     def retire(self, generation: int, reason: str) -> None:
@@ -189,9 +188,9 @@ class Control:
         self._tell_user(f"{self._speaker}: {text}")
 
     def _welcome(self, action: Welcome) -> None:
-        alone = self._hands.place_of(replace(action, slot=SlotInfo(action.worker.host, 0, 0, 0, 1, 1, 1)))
-        place = {"generation": action.generation, "environment": alone, "place": self._hands.place_of(action)}
-        self._tell(action.worker, place)
+        alone = replace(action, slot=slots_of([action.worker])[0], ranked=[action.worker])
+        variables = {"environment": self._hands.place_of(alone), "place": self._hands.place_of(action)}
+        self._tell(action.worker, {"generation": action.generation, **variables})
 
     def _tell(self, worker: Worker, message: dict[str, Any]) -> None:
         # One clock for all notices, whichever worker is rank 0; no two are equal.

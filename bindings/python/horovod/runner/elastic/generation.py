@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Union
@@ -53,19 +53,25 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Start:
-    """Start a worker's process, with the place in its environment that it will have unless others come or go first."""
+class Place:
+    """A worker's numbers in a generation."""
 
     worker: Worker
-    sharers: int  # workers that its host has room for
-    generation: int
     slot: SlotInfo
     ranked: Sequence[Worker]  # all, in the order of their ranks
+    generation: int
 
     @property
     def first_host(self) -> str:
         """Where rank 0 is."""
         return self.ranked[0].host
+
+
+@dataclass(frozen=True)
+class Start(Place):
+    """Start a worker's process, with the place in its environment that it will have unless others come or go first."""
+
+    sharers: int  # workers that its host has room for
 
 
 @dataclass(frozen=True)
@@ -77,28 +83,15 @@ class Tell:
 
 
 @dataclass(frozen=True)
-class Publish:
+class Publish(Place):
     """Tell a worker its place in a generation."""
 
-    worker: Worker
-    generation: int
-    slot: SlotInfo
-    first_host: str
     sync: bool
 
 
 @dataclass(frozen=True)
-class Welcome:
-    """Let a newcomer set up, alone, with the numbers that it would get if it joined now."""
-
-    worker: Worker
-    slot: SlotInfo
-    first_host: str
-
-    @property
-    def generation(self) -> int:
-        """In which it is alone."""
-        return self.worker.own_generation
+class Welcome(Place):
+    """Let a newcomer set up, alone, with the place that it will have unless others come or go first."""
 
 
 @dataclass(frozen=True)
@@ -196,21 +189,26 @@ def slots_of(ranked: Sequence[Worker]) -> list[SlotInfo]:
     ]
 
 
-def starts_of(
-    new: Sequence[Worker],
-    members: Sequence[Worker],
-    workers: Collection[Worker],
-    slots: Mapping[str, int],
-    generation: int,
-) -> list[Start]:
-    """Return how those of the workers that are new start: members of the last generation come before the others."""
-    if not new:
-        return []
-    here, known = {worker for worker in workers if worker.stage != Stage.REMOVED}, set(members)
-    others = [worker for worker in workers if worker in here and worker not in known]
-    ranked = assign([worker for worker in members if worker in here], others)
-    places = {worker.number: place for worker, place in zip(ranked, slots_of(ranked))}
-    return [Start(worker, slots[worker.host], generation, places[worker.number], ranked) for worker in new]
+def next_places(
+    members: Sequence[Worker], workers: Collection[Worker], surplus: Collection[Worker], generation: int
+) -> dict[Worker, Place]:
+    """Return the places of the next generation, if nobody comes or goes first.
+
+    Parameters
+    ----------
+    members : sequence of Worker
+        Of the last generation, by rank: those that stay come before the others.
+    workers : collection of Worker
+        All that live.
+    surplus : collection of Worker
+        Members that go.
+    generation : int
+        The next one's number.
+    """
+    here = [worker for worker in workers if worker.stage != Stage.REMOVED]
+    staying = [worker for worker in members if worker in here and worker not in surplus]
+    ranked = assign(staying, [worker for worker in here if worker not in members])
+    return {worker: Place(worker, slot, ranked, generation) for worker, slot in zip(ranked, slots_of(ranked))}
 
 
 @dataclass

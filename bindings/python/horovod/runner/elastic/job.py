@@ -13,7 +13,7 @@ from horovod.runner.agent_host import reason
 from horovod.runner.boot import framed
 from horovod.runner.elastic.control import Control, find_hosts
 from horovod.runner.elastic.discovery import HostDiscovery
-from horovod.runner.elastic.generation import Publish, Stage, Start, Welcome, Worker, WorkersFailedError
+from horovod.runner.elastic.generation import Place, Publish, Stage, Start, Worker, WorkersFailedError
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.job import (
     Connection,
@@ -51,7 +51,7 @@ class ElasticJob(Job):
     reached_at : callable
         ``reached_at(hostname, address)``: takes note of the one that answers there.
     place_of : callable
-        ``place_of(action)``: the variables that tell a worker its place, as a `Start`, `Publish` or `Welcome` has it.
+        ``place_of(action)``: the variables that tell a worker its place, as a `Place` has it.
     retire : callable
         ``retire(generation, reason)``: refuses workers that still come to that generation.
     function : bytes, optional
@@ -72,7 +72,7 @@ class ElasticJob(Job):
         environment_of: Callable[[str], dict[str, str]],
         reach_for: Callable[[str], Reach | None],
         reached_at: Callable[[str, str], None],
-        place_of: Callable[[Start | Publish | Welcome], dict[str, str]],
+        place_of: Callable[[Place], dict[str, str]],
         retire: Callable[[int, str], None],
         function: bytes | None = None,
     ) -> None:
@@ -275,7 +275,7 @@ class ElasticJob(Job):
         slot = {"rank": worker.number, "environment": variables, "sharers": start.sharers}
         self._order(worker, {"start": slot})
 
-    def place_of(self, place: Start | Publish | Welcome) -> dict[str, str]:
+    def place_of(self, place: Place) -> dict[str, str]:
         """Return the variables that tell a worker its numbers; its output goes under its new rank from now on."""
         if isinstance(place, Publish):
             self._output.rename(place.worker.number, place.slot.rank)

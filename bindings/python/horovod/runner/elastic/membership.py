@@ -16,18 +16,20 @@ from horovod.runner.elastic.generation import (
     Action,
     End,
     Limits as Limits,
+    Place,
     Publish,
     Retire,
     Say,
     Stage,
+    Start,
     Tell,
     Welcome,
     Worker,
     WorkersFailedError,
     assign,
+    next_places,
     removable,
     slots_of,
-    starts_of,
 )
 from horovod.runner.elastic.invariants import check_generation, check_workers
 from horovod.runner.elastic.worker import HostUpdateResult
@@ -95,9 +97,8 @@ class Membership:
             return None
         if self.generation == 0:
             return self.left(number, True, None, now)
-        living = [member for member in self.members if member.number in self.workers]
-        ranked = assign(living, [worker])
-        self._do(Welcome(worker, slots_of(ranked)[ranked.index(worker)], ranked[0].host))
+        place = self._next_places(self._surplus(now))[worker]
+        self._do(Welcome(worker, place.slot, place.ranked, worker.own_generation))
         return None
 
     def left(
@@ -349,8 +350,13 @@ class Membership:
             new.append(Worker(self._next_number, host, slot, since=now))
             self._next_number += 1
         self.workers.update((worker.number, worker) for worker in new)
-        self._actions += starts_of(new, self.members, self.workers.values(), self._hosts, self.generation + 1)
+        if new:
+            places = self._next_places(surplus)
+            self._actions += [Start(**vars(places[worker]), sharers=self._hosts[worker.host]) for worker in new]
         return None
+
+    def _next_places(self, surplus: Sequence[Worker]) -> dict[Worker, Place]:
+        return next_places(self.members, self.workers.values(), surplus, self.generation + 1)
 
     def _wait_for_slots(self, now: float, needed: int) -> None:
         if self._waits_since is None:
@@ -454,5 +460,5 @@ class Membership:
         for worker, slot in zip(self.members, slots_of(self.members)):
             self._to(worker, Stage.FORMING, now)
             worker.failure, worker.lost_rank = "", None
-            self._do(Publish(worker, self.generation, slot, self.members[0].host, sync))
+            self._do(Publish(worker, slot, self.members, self.generation, sync))
         return None
