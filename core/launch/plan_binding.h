@@ -54,8 +54,7 @@ class PlanBinding {
 
   // After that: the stage, which nobody else uses.
   Status acquire(execute::StageHandle* stage) {
-    if (is_plain())
-      return pools().front()->acquire(work().collective, plan().stages.front().algorithm, root(), stage);
+    if (is_plain()) return pools().front()->acquire(work().collective, plan().stages.front().algorithm, root(), stage);
     for (const auto& kept : bound_.route->stages) {
       if (kept->busy) continue;
       *stage = kept->take();

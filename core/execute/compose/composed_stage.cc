@@ -274,8 +274,7 @@ class ComposedStage final : public Stage {
   // Whether the group tells calls apart by their order, or has too few slots for all slices.
   bool needs_order(const Part& part) const {
     const std::uint32_t slots = slots_per_launch(part);
-    return part.algorithm == nullptr ||
-           (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
+    return part.algorithm == nullptr || (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
   }
 
   // Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its
