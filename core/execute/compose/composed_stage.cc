@@ -207,8 +207,8 @@ class ComposedStage final : public Stage {
     return {};
   }
 
-  // As many phases as go without waiting. Copies of later slices may end before those of earlier ones; calls begin in
-  // order.
+  // Takes the slice through as many phases as go without waiting. Copies of later slices may end before those of
+  // earlier ones; calls begin in order.
   Status advance_call(std::uint32_t index, bool* done) {
     Slice& slice = *slices_[index];
     const bool has_call = parts_[slice.stage].call != nullptr;
@@ -274,8 +274,7 @@ class ComposedStage final : public Stage {
   // Whether the group tells calls apart by their order, or has too few slots for all slices.
   bool needs_order(const Part& part) const {
     const std::uint32_t slots = slots_per_launch(part);
-    return part.algorithm == nullptr ||
-           (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
+    return part.algorithm == nullptr || (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
   }
 
   // Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its
@@ -329,7 +328,7 @@ class ComposedStage final : public Stage {
     return args;
   }
 
-  // What comes before the call: copies, and where the call works beside the stream, its data there.
+  // Makes the copies before the call, and where the call works beside the stream, stages its data.
   Status bring_down(std::uint32_t index) {
     Slice& slice = *slices_[index];
     const Part& part = parts_[slice.stage];
