@@ -51,12 +51,12 @@ std::vector<std::int32_t> Grid::sizes(std::int32_t axis) const {
 std::vector<std::int32_t> Grid::axes_in_use() const {
   std::vector<std::int32_t> axes;
   for (std::int32_t axis = 0; axis <= last_axis(); ++axis) {
-    if (!is_lonely(axis)) axes.push_back(axis);
+    if (!is_singleton(axis)) axes.push_back(axis);
   }
   return axes;
 }
 
-std::int32_t Grid::lonely_axis() const {
+std::int32_t Grid::singleton_axis() const {
   const std::vector<std::int32_t> used = axes_in_use();
   if (used.empty() || (used.size() > 1 && hosts(used.front()) == 1)) return -1;
   return used.front() - 1;

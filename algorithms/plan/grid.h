@@ -55,17 +55,18 @@ class Grid {
   std::int32_t hosts(std::int32_t axis) const { return axis < axes_in_hosts_ ? 1 : largest(axis); }
 
   // Whether each group along the axis is one rank.
-  bool is_lonely(std::int32_t axis) const { return largest(axis) <= 1; }
+  bool is_singleton(std::int32_t axis) const { return largest(axis) <= 1; }
   // Whether a stage along the axis has something to do for the group. A rank that is alone among groups of several
   // keeps what it has; where all are alone the plan has the stage for its own sake.
   bool has_work(std::int32_t axis, const schedule::Members& group) const {
-    return group->size() > 1 || is_lonely(axis);
+    return group->size() > 1 || is_singleton(axis);
   }
   // Axes along which there are neighbours, innermost first.
   std::vector<std::int32_t> axes_in_use() const;
-  // Where one axis is in use, or all those that are lead between hosts: the axis inside of them, along which every rank
-  // is alone. A composition may give a rank a stage of its own there. -1: there is no such axis, or no need of it.
-  std::int32_t lonely_axis() const;
+  // The axis just inside the innermost one in use, along which every rank is alone: a composition may give a rank a
+  // stage of its own there. -1: there is no such axis, or the innermost one in use lies inside hosts and is not the
+  // only one.
+  std::int32_t singleton_axis() const;
   // Along each axis all groups have one size.
   bool is_even() const;
 

@@ -19,7 +19,7 @@ Choice choice_of(const std::vector<Choice>& choices, std::int32_t axis) {
 std::vector<std::int32_t> axes_in_use(const Grid& grid, const std::vector<Choice>& choices) {
   std::vector<std::int32_t> axes;
   for (std::int32_t axis = 0; axis <= grid.last_axis(); ++axis) {
-    if (!grid.is_lonely(axis) || choice_of(choices, axis).even_alone) axes.push_back(axis);
+    if (!grid.is_singleton(axis) || choice_of(choices, axis).even_alone) axes.push_back(axis);
   }
   return axes;
 }

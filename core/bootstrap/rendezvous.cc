@@ -95,8 +95,8 @@ Status reach_store(const Places& places, const Secret& secret, Deadline deadline
     for (const SocketAddress& place : round) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Store::Clock::now());
       if (left.count() <= 0) return status;
-      const auto patience = round.size() == 1 ? left : std::min<std::chrono::milliseconds>(left, kOneAttempt);
-      const Status tried = connect_store(place.host(), place.port(), secret, patience, store);
+      const auto timeout = round.size() == 1 ? left : std::min<std::chrono::milliseconds>(left, kOneAttempt);
+      const Status tried = connect_store(place.host(), place.port(), secret, timeout, store);
       *reached = place;
       if (tried.ok()) return {};
       // A server that wants another secret tells more than a place where nobody listens.

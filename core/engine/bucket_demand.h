@@ -1,5 +1,5 @@
-// What this rank still has to come in buckets of tensors on devices, which fill (negotiate::FillingBuckets), by process
-// set and kind of tensor; and for which kinds one of its threads waits.
+// Counts, by process set and kind of tensor, the tensors on devices that this rank has submitted and that no launch has
+// taken yet: buckets of theirs fill (negotiate::FillingBuckets). Knows for which kinds a thread of this rank waits.
 //
 // Owned by the holder of the baton.
 #pragma once

@@ -73,14 +73,14 @@ Status Engine::submit(HandleState* handle, bool will_wait) {
   if (will_wait) {
     wake_holder();
   } else {
-    poke();
+    announce_or_wake();
   }
   return {};
 }
 
 // The announcement goes into the log on this very thread where it can: no other thread need wake for a tensor that the
 // other ranks don't have yet. But where the engine's thread is on its way it takes all that is there by then at once.
-void Engine::poke() {
+void Engine::announce_or_wake() {
   if (bells_.is_engine_called() || !baton_.try_take()) {
     wake_holder();
     return;
@@ -100,7 +100,7 @@ void Engine::poke() {
   let_go(work);
 }
 
-// Whoever drops the baton sees to it that somebody does what is left.
+// A thread that drops the baton makes sure that another one does the remaining work.
 void Engine::let_go(bool work) {
   baton_.drop();
   // The engine's thread may have been woken meanwhile, found the baton taken and gone back to sleep: it left a mark.
@@ -193,8 +193,9 @@ bool Engine::then(HandleState* handle, const Continuation& continuation) {
   return false;
 }
 
-// It waits for whatever ends next as other threads wait for their handle, and so mostly drives the engine to that end
-// itself. What it calls may take its time, or wait for a handle: the engine's own thread drives on meanwhile.
+// The thread of continuations waits for the next handle that ends as other threads wait for theirs, and so mostly
+// drives the engine to that end itself. A continuation may take its time, or wait for a handle: the engine's own thread
+// drives on meanwhile.
 void Engine::call_back() {
   Continuations& continuations = submissions_.continuations();
   while (continuations.await()) {
@@ -206,14 +207,14 @@ void Engine::call_back() {
   }
 }
 
-// What is left to do goes to the engine's own thread; with nothing to do it goes on sleeping. News that only needs to
-// be noted is noted here: waking a thread for it would cost more, and take a core from a rank that needs it.
+// A waiting thread leaves the remaining work to the engine's own thread, which sleeps on when there is none. News that
+// only need to be noted are noted here: waking a thread for them would cost more, and take a core from another rank.
 void Engine::leave() {
   bool work = true;
   for (int turn = 0; turn < 8 && !launcher_.busy() && !holds_ready() && !parts_.control->holds_record() &&
                      !stopped_.load(std::memory_order_acquire);
        ++turn) {
-    // What has ended and not yet left mostly does so at once; arming for it would cost more than these turns.
+    // Data of a launch that has ended mostly leave this process at once; arming for them would cost more than a turn.
     work = launcher_.moves_data() || !arm() || submissions_.has_news();
     if (!work) break;
     drive();
@@ -344,7 +345,7 @@ void Engine::launch(negotiate::Launch& launch) {
 void Engine::refuse(std::int32_t set, const std::string& name, const Status& error) {
   news_for_others_ = true;
   Operation* op = submissions_.find(set, name);
-  // It may have been agreed on by its bit, and be refused with its group.
+  // The operation may have been agreed on by its bit, and be refused with its group.
   if (op != nullptr && op->bit >= 0) announcer_.take_announced(set, op->bit, name);
   if (op != nullptr) demand_.left(*op);
   timeline_.agreed(name, op == nullptr ? RODA_ALLREDUCE : op->request.collective);
@@ -381,12 +382,12 @@ Status Engine::context_made(execute::TransportContext& context) {
   return bells_.watch_transport(context.event_fd());
 }
 
-// To end all that is under way may take HOROVOD_ABORT_TIMEOUT_SECONDS, and is one turn.
+// The turn that ends all launches under way may take HOROVOD_ABORT_TIMEOUT_SECONDS by itself.
 Status Engine::watch_holder(const char* transport) {
-  const std::chrono::duration<double> patience(2 * parts_.knobs.abort_timeout_seconds);
+  const std::chrono::duration<double> timeout(2 * parts_.knobs.abort_timeout_seconds);
   try {
     watch_.emplace(
-        baton_, std::chrono::duration_cast<std::chrono::milliseconds>(patience), kLookAtHolder,
+        baton_, std::chrono::duration_cast<std::chrono::milliseconds>(timeout), kLookAtHolder,
         [this] { return parts_.control->has_failed(); }, [this, transport] { give_up(transport); });
   } catch (const std::runtime_error& error) {
     return Status::system(error.what());
@@ -422,10 +423,10 @@ void Engine::finished(LaunchRun& run, const Status& status, bool is_over) {
 }
 
 void Engine::failed(const LaunchRun& run, const Status& status) {
-  suspect(Status(status.code(),
-                 roda::format("Rank {}: {} failed: {} The contents of outputs are undefined.", parts_.rank,
-                              run.describe(), status.message()),
-                 status.rank() >= 0 ? status.rank() : parts_.rank));
+  end_or_call_roll(Status(status.code(),
+                          roda::format("Rank {}: {} failed: {} The contents of outputs are undefined.", parts_.rank,
+                                       run.describe(), status.message()),
+                          status.rank() >= 0 ? status.rank() : parts_.rank));
 }
 
 std::int32_t Engine::joined_device(std::int32_t set) {

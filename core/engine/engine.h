@@ -131,7 +131,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // Ends the job on every rank for the cause that this one's program can't go on: "ended with ValueError: ...". Blocks
   // until this rank's engine has ended, or HOROVOD_ABORT_TIMEOUT_SECONDS are over; shutdown() still follows.
   void abort(const std::string& how);
-  // What ended the engine, or will end it; OK while nothing does.
+  // The cause that ended the engine, or will end it; OK while nothing does.
   Status end_cause() const { return submissions_.closed(); }
   // Waits until the process of another rank is gone, for so many microseconds at most. Null: it runs on another host,
   // and nobody here sees its end.
@@ -205,15 +205,15 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   bool apply_log() RODA_REQUIRES(baton_);
   void put_in_log() RODA_REQUIRES(baton_);
   void end_operations(const std::vector<Operation*>& operations, const Status& status) RODA_REQUIRES(baton_);
-  void suspect(const Status& cause) RODA_REQUIRES(baton_);
+  void end_or_call_roll(const Status& cause) RODA_REQUIRES(baton_);
   void watch_deadlines() RODA_REQUIRES(baton_);
   void watch_stalls() RODA_REQUIRES(baton_);
-  void doubt() RODA_REQUIRES(baton_);
-  struct Patience {
-    std::chrono::seconds limit;
-    const char* setting;  // which says so
+  void watch_own_waits() RODA_REQUIRES(baton_);
+  struct WaitLimit {
+    std::chrono::seconds time;
+    const char* setting;  // that the time is from
   };
-  std::optional<Patience> patience() const;
+  std::optional<WaitLimit> wait_limit() const;
   void fail(const Status& cause) RODA_REQUIRES(baton_);
   // This process ends right after; the thread need not hold the baton.
   RODA_UNCHECKED void broken(const std::string& sentence);
@@ -225,8 +225,8 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // Publishes that this rank is about to sleep and looks once more. False: there is news, don't.
   bool arm() RODA_REQUIRES(baton_);
   void disarm() RODA_REQUIRES(baton_);
-  // As the holder of the baton: until there is news or a deadline is near. Returns at once when there is news already.
-  // The result of both: the number of the idle turn that comes next.
+  // Sleeps as the holder of the baton until there is news or a deadline is near; returns at once when there is news
+  // already. sleep() and turn_after_sleep() return the number of the idle turn that comes next.
   std::uint32_t sleep(int limit_ms) RODA_REQUIRES(baton_);  // -1: until something rings
   std::uint32_t turn_after_sleep(bool rang) RODA_REQUIRES(baton_);
   int timeout_ms() const RODA_REQUIRES(baton_);
@@ -255,7 +255,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void wake_holder() {
     if (baton_.holder_sleeps()) bells_.wake_holder();
   }
-  void poke();  // a submission is there: have it announced
+  void announce_or_wake();  // after a submission: announces it, or wakes a thread that will
 
   Parts parts_;
   WaitPolicy wait_policy_;

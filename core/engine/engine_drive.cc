@@ -238,7 +238,7 @@ bool Engine::apply_log() {
       parts_.control->abort(s);
       return true;
     }
-    // Whoever spoke the decisive word wakes those who sleep: the others may be asleep themselves.
+    // The rank whose record was decisive wakes all that sleep: the other ranks may be asleep themselves.
     std::int32_t speaker = -1;
     std::memcpy(&speaker, record_.data() + offsetof(wire::RecordHeader, rank), sizeof speaker);
     if (news_for_others_ && speaker == parts_.rank) parts_.control->wake_all();
@@ -307,8 +307,9 @@ void Engine::hold_ready_tensors() {
   }
 }
 
-// Buckets on devices that fill wait for no more tensors once a thread waits for one of their kind, and all that this
-// rank has submitted of it has been agreed on: it says so, or, where it waits alone, its clock after a while.
+// A bucket on a device that fills waits for no more tensors once a thread of this rank waits for one of its kind, and
+// all tensors of the kind that this rank has submitted are agreed on: the set's speaker closes the bucket in the log.
+// Any member closes buckets for which no tensor has come for a while.
 void Engine::close_buckets() {
   demand_.each_due(negotiator_, [&](const TensorKind& kind) {
     baton_.assert_held();
@@ -332,9 +333,9 @@ void Engine::close_buckets() {
 
 // --- watching --------------------------------------------------------------------------------------------------------
 
-// Ends the job with a transport's or a deadline's error. One that only says that a peer is not heard may name a victim:
-// whoever is at fault is looked for first. A process that has ended ends the job by itself meanwhile.
-void Engine::suspect(const Status& cause) {
+// Ends the job with a transport's or a deadline's error. An error that only says that a peer is not heard may name a
+// victim: a roll call finds the rank at fault first. Meanwhile a process that has ended ends the job by itself.
+void Engine::end_or_call_roll(const Status& cause) {
   const bool is_hearsay =
       cause.code() == RODA_ERR_TIMEOUT || cause.code() == RODA_ERR_PEER || cause.code() == RODA_ERR_ABORTED;
   if (!is_hearsay) return parts_.control->abort(cause);
@@ -354,7 +355,7 @@ void Engine::watch_deadlines() {
                                                 std::chrono::duration_cast<CoarseClock::duration>(on_device));
   if (run == nullptr) return;
   const bool is_gpus = run->is_on_device();
-  suspect(
+  end_or_call_roll(
       Status(RODA_ERR_TIMEOUT,
              roda::format("Rank {}: {} made no progress for {} s. A peer may be stopped or unreachable; raise {} if "
                           "it is only slow.",
@@ -363,24 +364,24 @@ void Engine::watch_deadlines() {
              parts_.rank));
 }
 
-// How long this rank waits for what it has asked for before it calls the roll. Where the others can go on without a
-// rank that is stopped, and at the end, when every rank's engine answers whatever its program does, not for long.
-std::optional<Engine::Patience> Engine::patience() const {
+// The longest time that this rank waits for its own operations before it calls the roll: a short one in elastic jobs,
+// which can go on without a stopped rank, and at the end, when every rank's engine answers whatever its program does.
+std::optional<Engine::WaitLimit> Engine::wait_limit() const {
   const auto& knobs = parts_.knobs;
   const bool ends_stalls = !knobs.stall_check_disable && knobs.stall_shutdown_seconds > 0;
   if ((knobs.elastic || submissions_.is_to_end()) &&
       (!ends_stalls || knobs.gloo_timeout_seconds < knobs.stall_shutdown_seconds)) {
-    return Patience{std::chrono::seconds(knobs.gloo_timeout_seconds), "HOROVOD_GLOO_TIMEOUT_SECONDS"};
+    return WaitLimit{std::chrono::seconds(knobs.gloo_timeout_seconds), "HOROVOD_GLOO_TIMEOUT_SECONDS"};
   }
   if (!ends_stalls) return std::nullopt;
-  return Patience{std::chrono::seconds(knobs.stall_shutdown_seconds), "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"};
+  return WaitLimit{std::chrono::seconds(knobs.stall_shutdown_seconds), "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"};
 }
 
 // The first of the ranks that have submitted a tensor reports it: one report a tensor, from a rank that is awake.
 void Engine::watch_stalls() {
   const auto now = turn_time();
   if (!stall_watch_.is_due(now)) return;
-  if (parts_.knobs.stall_check_disable) return doubt();
+  if (parts_.knobs.stall_check_disable) return watch_own_waits();
   std::vector<observe::StallWatch::Waiting> mine;
   for (auto& w : negotiator_.waiting()) {
     if (const Operation* op = submissions_.find(w.set, w.name)) recorder_.missing(op->recorded, w.missing);
@@ -390,7 +391,7 @@ void Engine::watch_stalls() {
     if (first != members.end() && *first == parts_.rank) mine.push_back({w.set, w.name, std::move(w.missing)});
   }
   auto report = stall_watch_.look(mine, now);
-  if (!report.has_value()) return doubt();
+  if (!report.has_value()) return watch_own_waits();
   report->text += "\n" + observe::latest_operations(parts_.control->rooms());
   if (report->shut_down) {
     parts_.control->abort(Status(RODA_ERR_TIMEOUT, report->text, report->culprit));
@@ -399,17 +400,18 @@ void Engine::watch_stalls() {
   }
 }
 
-// What this rank says may reach the log through other ranks, and nobody misses it when one of them is stopped. Nor does
-// anybody miss a rank for which those wait that have joined.
-void Engine::doubt() {
-  const auto patience = this->patience();
+// A rank's records may reach the log through other ranks: while one of those is stopped, no rank knows that this one
+// has submitted anything, and none reports it. Nor does any rank report one that only ranks wait for which have joined.
+// So this rank calls the roll when its own wait has lasted too long.
+void Engine::watch_own_waits() {
+  const auto limit = wait_limit();
   const auto waits_since = submissions_.waits_since();
-  if (!patience.has_value() || waits_since == kNever) return;
+  if (!limit.has_value() || waits_since == kNever) return;
   const Status cause(RODA_ERR_TIMEOUT,
                      "Rank " + std::to_string(parts_.rank) + " waits for more than " +
-                         std::to_string(patience->limit.count()) + " s (" + patience->setting + ") for " +
+                         std::to_string(limit->time.count()) + " s (" + limit->setting + ") for " +
                          (submissions_.is_to_end() ? "the end of all ranks." : "what it has submitted."));
-  if (!roll_call_.begin_in_doubt(cause, waits_since, patience->limit, CoarseClock::now())) return;
+  if (!roll_call_.begin_as_precaution(cause, waits_since, limit->time, CoarseClock::now())) return;
   announcer_.record().plain(wire::Item::kRollCall, 0);
   put_in_log();
 }

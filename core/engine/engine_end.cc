@@ -26,8 +26,8 @@ void Engine::fail(const Status& cause) {
   // Before anybody learns of the error, and may leave the process with it.
   const bool tells = parts_.bootstrap != nullptr && parts_.bootstrap->peer_lost != nullptr;
   if (tells && cause.code() == RODA_ERR_PEER) parts_.bootstrap->peer_lost(parts_.host, cause.rank());
-  const auto patience = std::chrono::duration<double>(parts_.knobs.abort_timeout_seconds);
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+  const auto timeout = std::chrono::duration<double>(parts_.knobs.abort_timeout_seconds);
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
   if (const LaunchRun* left = launcher_.abort(cause, deadline)) {
     RODA_LOG(error, "{} could not be ended in HOROVOD_ABORT_TIMEOUT_SECONDS; its buffers may still be written to",
              left->describe());
@@ -46,7 +46,7 @@ void Engine::save_flight(const Status& cause) const {
   }
 }
 
-// Whoever holds the baton does not come back from the transport, and so what it holds is free to be used.
+// The baton's holder does not come back from the transport, so that this thread may use the engine's state.
 void Engine::give_up(const char* transport) {
   static_cast<void>(parts_.control->service(true));  // other hosts may have sent the cause
   const Status cause = parts_.control->abort_cause();

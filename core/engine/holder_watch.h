@@ -21,14 +21,14 @@ namespace roda::engine {
 class HolderWatch {
  public:
   // From then on a thread looks from time to time, until this is destroyed. `give_up` is called when one turn of the
-  // holder's has lasted for `patience` during which `has_failed` said yes, and again at each look until that changes.
+  // holder's has lasted for `timeout` during which `has_failed` said yes, and again at each look until that changes.
   // Looks are counted, not time: a process that is stopped meanwhile is not blamed for it. Throws std::runtime_error
   // where no thread is to be had.
-  HolderWatch(const Baton& baton, std::chrono::milliseconds patience, std::chrono::milliseconds look,
+  HolderWatch(const Baton& baton, std::chrono::milliseconds timeout, std::chrono::milliseconds look,
               std::function<bool()> has_failed, std::function<void()> give_up)
       : baton_(baton),
         look_(look),
-        looks_(patience / look),
+        looks_(timeout / look),
         has_failed_(std::move(has_failed)),
         give_up_(std::move(give_up)),
         thread_(start_thread("roda-watch", [this] { run(); })) {}

@@ -32,10 +32,10 @@ class DeviceEvent;
 inline constexpr std::uintptr_t kLegacyStream = 1;
 inline constexpr std::uintptr_t kPerThreadStream = 2;
 
-// What all queues of one device have in common. For the holder of the baton.
+// State that all queues of one device share. For the holder of the baton.
 struct DeviceCommons {
   std::optional<bool> reduces;  // what DeviceQueue::can_reduce() has found
-  // Of the device, for copies to host memory and back beside all else; null: none was needed yet.
+  // Streams of the device for copies to host memory and back, beside all other work; null: none was needed yet.
   void* down = nullptr;
   void* up = nullptr;
 };
@@ -55,7 +55,7 @@ struct DeviceQueue {
   // The queue for copies from the device (`is_up`: to it), whose stream is made when first asked for; this one where
   // there are no commons. For the holder of the baton.
   Status for_copies(bool is_up, DeviceQueue* copies) const;
-  // What is put here next comes behind what the other holds now.
+  // Work that is put on this queue from now on comes after all work that the other one holds now.
   Status follow(const DeviceQueue& other) const;
 
   Status copy(void* dst, const void* src, std::size_t bytes) const;
@@ -78,8 +78,8 @@ class DeviceEvent {
   Status test(bool* over) const;
   // Makes a stream of the same kind of device wait for it.
   Status hold(void* stream) const { return invoke(device_->event_wait, stream, event_); }
-  // The same, but not again for a stream that was the last one to be told. It has lived since the event was recorded.
-  // Any thread.
+  // As hold(), but not again for the stream of the call before, which has lived since the event was recorded. Any
+  // thread.
   Status hold_once(void* stream) {
     if (told_.load(std::memory_order_acquire) == stream) return {};
     const Status status = hold(stream);

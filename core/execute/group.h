@@ -33,7 +33,7 @@ namespace roda::execute {
 // the engine's baton.
 class LentMemory {
  public:
-  // Of the program.
+  // The memory that the program uses.
   void* data() const { return memory_.address; }
   void give_back() {
     // A child has no such memory, and something of its own may lie in its place.
@@ -138,7 +138,7 @@ class TransportGroup {
 
   // Drives the forming; cheap. *ready becomes true once; an error is final.
   Status test(bool* ready);
-  // Of a ready group: an error when it was aborted or has lost a peer, as far as the transport knows.
+  // An error when the group, which is ready, was aborted or has lost a peer, as far as the transport knows.
   Status health();
   // Every pending and later operation ends with `cause` in bounded time. Any thread. The first cause stays.
   void abort(const Status& cause);
@@ -187,7 +187,7 @@ class TransportGroup {
   // number when its turn is fixed, and starts when all numbers before it have.
   std::uint64_t draw_number() { return numbers_drawn_++; }
   bool is_next(std::uint64_t number) const { return number == collectives_started_; }
-  // Of the one whose number is next.
+  // Starts the collective whose number is next.
   int start_collective(const roda_collective_args& args, roda_request** request) {
     RODA_INVARIANT(collectives_started_ < numbers_drawn_, "a collective has a number before it starts");
     const int code = table_->collective_start(group_, &args, request, &error_);
@@ -199,7 +199,7 @@ class TransportGroup {
   bool is_on_stream(roda_request* request) {
     return table_->request_on_stream != nullptr && table_->request_on_stream(group_, request, &error_) == RODA_OK;
   }
-  // What the last failing call said.
+  // The error of the last failing call.
   Status error(int code) const { return Status::from(code, error_); }
 
   // True when no access of the transport to the range can follow any more.
@@ -212,8 +212,8 @@ class TransportGroup {
   // --- memory of the transport's own (RODA_CAP_ALLOCATE) ---
   Status allocate(std::size_t bytes, roda_memory* memory);
   void free(roda_memory* memory);
-  // The same for a program's tensors, for as long as it likes: also when the group is gone. RODA_ERR_UNSUPPORTED where
-  // the transport's memory goes with the group, or peers can't map it.
+  // Memory for a program's tensors, which may keep it when the group is gone. RODA_ERR_UNSUPPORTED where the
+  // transport's memory goes with the group, or peers can't map it.
   Status lend(std::size_t bytes, LentMemory** memory);
   const roda_memory* find_lent(const void* base, std::size_t bytes) const {
     const auto found = std::ranges::find_if(lent_, [&](const LentMemory* m) { return m->has(base, bytes); });

@@ -44,9 +44,9 @@ class DeviceMemory {
   void used_until(const std::shared_ptr<DeviceEvent>& event) {
     if (block_ != nullptr) block_->used_until = event;
   }
-  // The group's library may prepare for the memory, which stays until it grows or this ends. After reserve().
-  // It is an offer: a group that can't, or doesn't, works on the memory as it is. One that must not go on after a
-  // failure (because its peers rely on the registration) ends by itself. The group outlives this, or is forgotten.
+  // Offers the memory to the group's library, which may register it until the memory grows or goes. After reserve(). A
+  // group that can't register works on the memory as it is; a group whose peers rely on the registration ends by itself
+  // when that fails. The group outlives this object, or is forgotten.
   void register_with(TransportGroup& group);
   // The group is about to go. No work of its library on the memory may be under way.
   void forget(TransportGroup& group);
@@ -87,7 +87,7 @@ class WorkMemory {
     const bool is_there = queue == nullptr && !is_on_device_ && bytes <= host_.memory.length && lender == asked_;
     return is_there ? Status() : grow(queue, bytes, lender);
   }
-  // Of a device: as DeviceMemory::register_with().
+  // A device's memory: as DeviceMemory::register_with(). Host memory: nothing.
   void register_with(TransportGroup& group) {
     if (is_on_device_) on_device_.register_with(group);
   }

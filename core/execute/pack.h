@@ -34,7 +34,7 @@ class Bucket {
  public:
   // From the next layout on the copies and the scaling go there; in host memory before that.
   void use(const DeviceQueue& queue) { queue_ = queue; }
-  // Who is told when it packs and unpacks; null: nobody.
+  // `trace` is told when the bucket packs and unpacks; null: none is.
   void tell(Trace* trace) { trace_ = trace; }
 
   // Lay the tensors out. The pointers are taken; nothing is copied yet. Tensors of dtype `dtype` each, in the agreed
@@ -44,7 +44,7 @@ class Bucket {
   // RODA_ALLGATHER or RODA_REDUCESCATTER.
   void lay_out_blocks(int collective, const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size);
 
-  // Of the buffer that holds everything, in elements of the dtype. reduce-scatter: of the input; the output is
+  // Length of the buffer that holds everything, in elements of the dtype. reduce-scatter: of the input; the output is
   // recv_counts()[rank] long and needs a place of its own.
   std::size_t elements() const { return elements_; }
   std::size_t bytes() const { return elements_ * roda_dtype_size(dtype_); }
@@ -55,8 +55,8 @@ class Bucket {
 
   // Inputs into `buffer`, then times `prescale` unless it is 1.
   Status pack(void* buffer, double prescale);
-  // The same for bytes [begin, begin + bytes) of the buffer alone, which lie at `part`: whoever moves the data in
-  // slices packs, scales and unpacks each while it is in the cache. allreduce in host memory only.
+  // Packs or unpacks bytes [begin, begin + bytes) of the buffer alone, which lie at `part`: a stage that moves slices
+  // packs, scales and unpacks each while it is in the cache. allreduce in host memory only.
   // `far`: past the cache, for a peer on a far core.
   Status pack_part(void* part, std::size_t begin, std::size_t bytes, double prescale, bool far = false);
   Status unpack_part(void* part, std::size_t begin, std::size_t bytes, double postscale);

@@ -63,19 +63,19 @@ struct StageArgs {
   const std::size_t* all_counts = nullptr;  // [size * size] alltoall that is composed: from each rank to each
   std::uint64_t launch = 0;                 // increasing
   std::uint32_t stage = 0;                  // index in the plan, < Tag::kMaxStages
-  // Which in-flight instance: no two stages that are running on one group at a time share a slot, and the stages of one
+  // Number of the in-flight instance: no two stages that run on one group at a time share a slot, and the stages of a
   // slot start in the same order on every rank. < TransportGroup::slots() for one-sided schedules, ignored by others.
   std::uint32_t slot = 0;
   std::uint64_t generation = 0;
   // Where input and output lie, and the stream on which the work goes; null: host memory. Lives until the stage is
   // done.
   const DeviceQueue* queue = nullptr;
-  // Who is told what its parts took; null: nobody. Lives until the stage is done.
+  // Told how long the stage's parts took; null: nobody asks. Lives until the stage is done.
   Trace* trace = nullptr;
 };
 
-// Which in-flight operation a message belongs to. Nothing in flight collides: the fields wrap far beyond what can be
-// outstanding.
+// The in-flight operation that a message belongs to. Tags in flight never collide: the fields wrap far beyond the
+// numbers that can be outstanding.
 struct Tag {
   std::uint64_t generation = 0;
   std::uint64_t launch = 0;
@@ -111,7 +111,7 @@ class Stage {
   // TransportGroup::quiesced() before the buffers are given back.
   Status test(bool* done);
 
-  // Of a running stage on a device: whether all of its work lies on the stream, so that what the caller puts there next
+  // Whether all work of a running stage on a device lies on the stream, so that work that the caller puts there next
   // comes after it. The stage is still to be tested to its end.
   virtual bool is_on_stream() { return false; }
 
@@ -121,7 +121,8 @@ class Stage {
   // Grows whenever something moved: renews the deadline of the operation.
   virtual std::uint64_t moves() const = 0;
 
-  // What it waits for now, for the stall report: "ring over gloo: recv from rank 3, step 4 of 12".
+  // In words, the state that the stage waits in, for the stall report: "ring over gloo: recv from rank 3, step 4 of
+  // 12".
   virtual std::string describe() const = 0;
 
  protected:

@@ -23,7 +23,7 @@ class Trace {
     std::size_t slice = 0;
     Clock::time_point begin, end;
   };
-  // One that ends now.
+  // Adds a part that ends now.
   void add(std::string what, int stage, std::size_t slice, Clock::time_point begin) {
     if (parts_.size() < kMostParts) parts_.push_back({std::move(what), stage, slice, begin, Clock::now()});
   }

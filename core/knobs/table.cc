@@ -86,7 +86,7 @@ const Row kRows[] = {
   {"HOROVOD_LOG_LEVEL", kWord, "warning", "", kFree, kCore, &Knobs::log_level, "trace, debug, info, warning, error or fatal."},
   {"HOROVOD_LOG_HIDE_TIME", kFlag, "0", "", kFree, kCore, &Knobs::log_hide_time, "Log lines without the time."},
   {"HOROVOD_AUTOTUNE", kFlag, "0", "", kSame, kCore, &Knobs::autotune, "Look for better settings while running: fusion, cycle time, buckets under way, algorithms."},
-  {"HOROVOD_AUTOTUNE_LOG", kText, "", "path", kFree, kCore, &Knobs::autotune_log, "CSV log of the tuning, written by rank 0; one that says what was found for such a job is gone by."},
+  {"HOROVOD_AUTOTUNE_LOG", kText, "", "path", kFree, kCore, &Knobs::autotune_log, "CSV log of the tuning, written by rank 0. Where it says what was found for such a job, that is used from the start."},
   {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", kInteger, "3", "samples", kSame, kCore, &Knobs::autotune_warmup, "Scores of the tuning that are discarded at the start.", 0, 1 << 30},
   {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", kInteger, "10", "steps", kSame, kCore, &Knobs::autotune_steps, "Steps in one sample; a score is the median of five.", 1, 1 << 30},
   {"HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", kInteger, "20", "samples", kFree, kCore, &Knobs::autotune_most, "Scores for fusion threshold and cycle time together.", 0, 1 << 30},

@@ -51,8 +51,8 @@ class LaunchRun {
   const negotiate::Launch& launch() const { return launch_; }
   std::vector<Operation*>& operations() { return operations_; }
   const std::vector<Operation*>& operations() const { return operations_; }
-  // All work lies on the device's stream, and an event behind it: whoever uses that stream's order needs to wait no
-  // longer. The operations carry the event.
+  // All work lies on the device's stream, with an event behind it, which the operations carry: work that is put on that
+  // stream from now on comes after it.
   bool lies_on_stream() const { return completion_ != nullptr; }
   // The operations have been told of their end; the run goes on without them.
   void forget_operations() {

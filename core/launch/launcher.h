@@ -56,7 +56,7 @@ class DeviceStreams {
 
 class Launcher {
  public:
-  // Who is told of what happens.
+  // The owner is told of what happens to launches.
   class Owner {
    public:
     virtual ~Owner() = default;

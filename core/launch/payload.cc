@@ -94,7 +94,7 @@ Status Payload::reserve(execute::WorkMemory* buffer, std::size_t bytes, execute:
   return Status::no_memory("No memory for a fusion buffer: " + status.message() + "; lower HOROVOD_FUSION_THRESHOLD");
 }
 
-// What works on a device's memory is told of it: every rank of a group does that for the same launches.
+// Groups that work on a device's memory may register the buffer: every rank of a group does so for the same launches.
 Status Payload::reserve_fused(std::size_t bytes) {
   // On a device a group lends what its own library works on, and no other.
   const bool may_lend = queue_.is_host() || means_.buffers != nullptr;
@@ -254,7 +254,7 @@ Status Payload::spread_out(execute::StageArgs* args) {
   const std::size_t bytes = execute::align_up(args->count * width * roda_dtype_size(dtype));
   averages_ = args->output;
   averaged_ = scatters ? args->recv_counts[self()] : args->count;
-  // As much on every rank: what is registered must be of one size.
+  // The buffer has one size on every rank, as registered buffers must.
   RODA_RETURN_IF_ERROR(reserve(&sums_, scatters ? 2 * bytes : bytes, queue_.is_host() ? means_.group : nullptr));
   RODA_RETURN_IF_ERROR(widen(queue_, sums_.data(), args->input, args->count, head().dtype, size()));
   args->input = sums_.data();
@@ -350,7 +350,7 @@ Status Payload::pack_blocks(execute::StageArgs* args) {
   bucket_.lay_out_blocks(head().collective, tensors_.data(), tensors_.size(), head().dtype, members_.rank, size());
   const std::size_t own = execute::align_up(bucket_.bytes());
   const std::size_t own_bytes = bucket_.recv_counts()[self()] * element();
-  // As much on every rank: what is registered must be of one size.
+  // The buffer has one size on every rank, as registered buffers must.
   const std::size_t most = *std::max_element(bucket_.recv_counts(), bucket_.recv_counts() + size());
   RODA_RETURN_IF_ERROR(reserve_fused(own + most * element()));
   char* buffer = fused().data();

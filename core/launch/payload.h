@@ -31,8 +31,8 @@ struct PayloadBuffers {
   }
 };
 
-// The same for what is put on one stream of a device, whose order keeps those who use them apart: of each group that
-// lends memory, and (null) of all others. Lent memory must grow on all ranks of a group for the same launches.
+// The buffers of one stream of a device, whose order keeps the launches apart that use them: by the group that lends
+// the memory; null: no group does. Lent memory must grow on all ranks of a group for the same launches.
 using StreamBuffers = std::map<execute::TransportGroup*, PayloadBuffers>;
 
 class Payload {
@@ -67,7 +67,7 @@ class Payload {
     own_.forget(group);
     sums_.forget(group);
   }
-  // Who is told when it packs and unpacks; null: nobody.
+  // `trace` is told when the payload packs and unpacks; null: none is.
   void tell(execute::Trace* trace) { bucket_.tell(trace); }
 
  private:
@@ -100,7 +100,7 @@ class Payload {
   Status prepare_one(Operation* op, execute::StageArgs* args);
   Status prepare_alltoall(Operation* op, execute::StageArgs* args);
   Status scale_input(execute::StageArgs* args);
-  // The same for several tensors in one buffer.
+  // Several tensors in one buffer, of all collectives but allreduce and Adasum.
   Status prepare_bucket(execute::StageArgs* args);
   Status pack_blocks(execute::StageArgs* args);
   Status pack_broadcast(execute::StageArgs* args);

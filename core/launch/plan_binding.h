@@ -52,7 +52,7 @@ class PlanBinding {
     return {};
   }
 
-  // After that: the stage, which nobody else uses.
+  // After connect(): a stage that runs the plan, and that no other launch uses.
   Status acquire(execute::StageHandle* stage) {
     if (is_plain()) return pools().front()->acquire(work().collective, plan().stages.front().algorithm, root(), stage);
     for (const auto& kept : bound_.route->stages) {
@@ -185,7 +185,8 @@ class PlanBinding {
     return is_direct ? execute::StepData::kDirect : execute::StepData::kStaged;
   }
 
-  // By the plan and not by this rank's part in it: what a rank without a part started meanwhile, others would not have.
+  // The needs follow from the plan and not from this rank's part in it: a rank without a part must not start launches
+  // that the others hold back.
   SetRuntime::Needs find_needs(const SetRuntime::Route& route) const {
     const bool is_composed = plan().stages.size() > 1;
     const bool has_native = std::ranges::any_of(plan().stages, is_native);

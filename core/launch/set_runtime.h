@@ -1,4 +1,4 @@
-// What one process set has at run time on this rank: its groups over the transports, and how far its launches are.
+// A process set at run time on this rank: its groups over the transports, and how far its launches are.
 //
 // Owned by the holder of the baton.
 #pragma once
@@ -89,7 +89,7 @@ class SetRuntime {
     // All of a launch is put on the device's stream at once, and uses the stream's buffers: any number line up there.
     bool stream_order = false;
   };
-  // What a plan runs over. Laid out by whoever asks for it first.
+  // The groups and stages that a plan runs over. The first launch that needs a route lays it out.
   struct Route {
     std::shared_ptr<const schedule::Schedule> schedule;  // of a composition, or of a collective that is cut into slices
     std::vector<std::vector<std::int32_t>> groups;  // [stage] members of the set; empty where there is nothing to do

@@ -19,13 +19,13 @@ constexpr const char* kBetweenHosts = "between_hosts";
 bool is_on_device(const PlanQuery& q) { return q.memory_kind != RODA_MEMORY_HOST; }
 
 // The composition with its stages' places, its algorithms still to be chosen. On devices a rank without neighbours gets
-// stages of its own (Grid::lonely_axis).
+// stages of its own (Grid::singleton_axis).
 plan::Plan outline(const PlanQuery& q, const std::string& name, const plan::Grid& grid) {
   if (name == kTwoStep) return plan::reduce_along_each_axis(name, grid, {});
   if (name == kTorus) return plan::torus(grid, {});
   std::vector<plan::Choice> choices(grid.names().size());
-  const std::int32_t lonely = grid.lonely_axis();
-  if (is_on_device(q) && lonely >= 0) choices[static_cast<std::size_t>(lonely)].even_alone = true;
+  const std::int32_t singleton = grid.singleton_axis();
+  if (is_on_device(q) && singleton >= 0) choices[static_cast<std::size_t>(singleton)].even_alone = true;
   return plan::hierarchical(static_cast<schedule::Collective>(q.collective), grid, choices);
 }
 
@@ -34,7 +34,7 @@ std::string place_in_words(const plan::Grid& grid, std::int32_t axis, bool is_to
   const auto& names = grid.names();
   const auto at = static_cast<std::size_t>(axis);
   if (is_torus) return "along " + names[at];
-  if (axis == 0 || axis == grid.lonely_axis()) return "on each " + names[at];
+  if (axis == 0 || axis == grid.singleton_axis()) return "on each " + names[at];
   return "across " + names[at - 1] + "s" + (at + 1 < names.size() ? " of each " + names[at] : "");
 }
 
@@ -57,8 +57,8 @@ bool Composer::is_asked_for(int collective) const {
 }
 
 bool Composer::comes_first(const PlanQuery& q, const std::string& name) const {
-  const bool is_lonely = q.shape != nullptr && q.shape->grid(name).lonely_axis() >= 0;
-  return !is_lonely || (is_asked_for(q.collective) && (q.hosts > 1 || carriers_.on_device(q.collective).is_mixed));
+  const bool is_singleton = q.shape != nullptr && q.shape->grid(name).singleton_axis() >= 0;
+  return !is_singleton || (is_asked_for(q.collective) && (q.hosts > 1 || carriers_.on_device(q.collective).is_mixed));
 }
 
 Ranking::Obstacles Composer::obstacles(const PlanQuery& q, const Carriers::Transports& transports) const {
@@ -85,7 +85,8 @@ Status Composer::choose_stage(const PlanQuery& whole, const plan::Grid& grid, st
   part.size = is_among_all ? whole.size : grid.largest(stage.axis);
   if (is_among_all || !schedule::is(stage.collective, RODA_COMBINES)) part.op = RODA_SUM;
   const bool is_torus = plan->composition.name == kTorus;
-  const bool is_outside = !is_torus && (part.hosts > 1 || (grid.lonely_axis() >= 0 && stage.axis > grid.lonely_axis()));
+  const bool is_outside =
+      !is_torus && (part.hosts > 1 || (grid.singleton_axis() >= 0 && stage.axis > grid.singleton_axis()));
   const std::string place = place_in_words(grid, stage.axis, is_torus);
   std::string refused;
   for (const select::Verdict& v : is_on_device(part)
@@ -152,7 +153,7 @@ std::string Composer::obstacle(const PlanQuery& q, const std::string& name,
   if (q.shape == nullptr) return "all ranks are on one host";
   if (std::string missing = q.shape->missing(name); !missing.empty()) return missing;
   const plan::Grid& grid = q.shape->grid(name);
-  if (grid.axes_in_use().size() < 2 && !(is_on_device(q) && grid.lonely_axis() >= 0)) {
+  if (grid.axes_in_use().size() < 2 && !(is_on_device(q) && grid.singleton_axis() >= 0)) {
     return is_on_device(q) || q.hosts <= 1 ? "all ranks are on one host" : "no host has more than one rank";
   }
   if (name == kTwoStep && !grid.is_even()) return "the hosts have different numbers of ranks";

@@ -55,10 +55,10 @@ class Producer {
   std::shared_ptr<execute::DeviceEvent> event_ RODA_GUARDED_BY(mutex_);
 };
 
-// One point for all tensors that are likely to travel together, if their streams stay what they are: marked when the
-// last of them is submitted. That is foretold as negotiate::FillingBuckets will cut them if all ranks submit in one
-// order; where it fails, the point is marked when their bucket starts, and the bucket waits for what else the stream
-// holds by then.
+// Gives tensors of one stream that will probably share a bucket one Producer, which is marked when the last of them is
+// submitted. Producers predicts the buckets that negotiate::FillingBuckets cuts if all ranks submit in this order.
+// Where the prediction fails, the Producer is marked when the bucket starts, and the bucket waits for later work of
+// the stream, too.
 //
 // Any thread; locks itself.
 class Producers {

@@ -55,17 +55,17 @@ class Group {
     context_->remove(this);
     if (is_watched_) context_->wakeups().exclude(*sockets_);
     state_.abort({RODA_ERR_ABORTED, state_.text("was destroyed")});
-    bool must_poison = false;
+    bool must_tear_down = false;
     {
       const MutexLock lock(mutex_);
       stopping_ = true;
       const bool has_links =
           std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link != nullptr; });
-      must_poison = mesh_ != nullptr && (has_links || !worker_idle_);
+      must_tear_down = mesh_ != nullptr && (has_links || !worker_idle_);
     }
     jobs_changed_.notify_all();
     if (abort_thread_.joinable()) abort_thread_.join();
-    if (must_poison) tear_down();
+    if (must_tear_down) tear_down();
     links_.clear();
     if (worker_.joinable()) worker_.join();
   }
@@ -270,7 +270,7 @@ class Group {
   }
   // Ends everything that waits on a connection. Takes a few ms per peer.
   void tear_down() {
-    mesh_->poison();
+    mesh_->abort();
     bool is_over = waits_.give_up();
     is_torn_down_ = true;
     context_->notify();
@@ -282,7 +282,7 @@ class Group {
       return {RODA_ERR_TIMEOUT, "gloo: " + name + " made no progress for " + seconds(timeout_) + "; " +
                                     sdk::GroupState::kRaise + ": " + text};
     }
-    const int peer = mesh_->blame(text);
+    const int peer = mesh_->find_lost_peer(text);
     const int rank = peer < 0 ? -1 : state_.world_rank(peer);
     const std::string which = peer < 0 ? "a connection" : "the connection to rank " + std::to_string(rank);
     return {RODA_ERR_PEER, "gloo: " + name + " lost " + which + ": " + text, rank};

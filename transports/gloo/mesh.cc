@@ -155,7 +155,7 @@ Mesh::Mesh(const std::shared_ptr<::gloo::transport::Device>& device, int rank, i
 }
 
 void Mesh::connect(const std::function<const char*(int)>& card_of) {
-  std::vector<UniqueFd> connected = connector_->connect(card_of, is_poisoned_);
+  std::vector<UniqueFd> connected = connector_->connect(card_of, is_aborted_);
   connector_.reset();
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
@@ -192,8 +192,8 @@ bool Mesh::drive(int peer) {
   return true;
 }
 
-void Mesh::poison() noexcept {
-  is_poisoned_ = true;
+void Mesh::abort() noexcept {
+  is_aborted_ = true;
   try {
     // A receive that times out makes Gloo tear down every pair of the context and tell whatever waits on them: the one
     // way through its public interface to reach the buffers inside a running collective.
@@ -204,7 +204,7 @@ void Mesh::poison() noexcept {
   }
 }
 
-int Mesh::blame(const std::string& text) {
+int Mesh::find_lost_peer(const std::string& text) {
   for (int peer = 0; peer < size_; ++peer) {
     const std::string& name = peer_names_[static_cast<std::size_t>(peer)];
     if (name.empty()) continue;

@@ -69,10 +69,10 @@ class Mesh {
 
   // Ends everything that is pending or will be started on any pair, and connecting too, with an exception. Any thread;
   // takes a few ms per pair.
-  void poison() noexcept;
+  void abort() noexcept;
 
   // The peer that an exception's text is about, or whose connection is found broken; -1 if that can't be told.
-  int blame(const std::string& text);
+  int find_lost_peer(const std::string& text);
 
   const std::shared_ptr<::gloo::Context>& context() const { return context_; }
 
@@ -82,7 +82,7 @@ class Mesh {
   const int rank_;
   const int size_;
   std::unique_ptr<Connector> connector_;  // until all are connected
-  std::atomic<bool> is_poisoned_{false};
+  std::atomic<bool> is_aborted_{false};
   std::shared_ptr<::gloo::transport::Context> pairs_;
   std::shared_ptr<::gloo::Context> context_;
   std::vector<int> sockets_;

@@ -10,7 +10,7 @@ namespace roda::mpi::RODA_MPI_FLAVOUR {
 namespace {
 
 constexpr int kJobTag = 0x4a;  // on MPI_COMM_WORLD, in MPI's own context for creating communicators
-constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kTimeout{1};
 
 Launch own_launch() { return find_launch(kFlavour, std::getenv); }
 
@@ -46,7 +46,7 @@ class Job {
     check(mpi_, mpi_.Comm_size(communicator_, &size_), "MPI_Comm_size");
   }
   ~Job() {
-    const Runtime::Turn turn(runtime_, kPatience);
+    const Runtime::Turn turn(runtime_, kTimeout);
     if (turn && is_whole_) mpi_.Comm_free(&communicator_);
   }
   Job(const Job&) = delete;
@@ -104,7 +104,7 @@ class Job {
   void run(const char* name, const char* what, std::unique_ptr<Memory>* memory, Call&& call) {
     MPI_Request request = mpi_.request_null;
     {
-      const Runtime::Turn turn(runtime_, kPatience);
+      const Runtime::Turn turn(runtime_, kTimeout);
       if (!turn) throw sdk::Failure(RODA_ERR_PRECONDITION, "mpi: MPI was finalised, or another thread holds it");
       check(mpi_, call(&request), name);
     }

@@ -184,7 +184,7 @@ class Forming {
 };
 
 // For a communicator to be freed while a helper is inside MPI; what comes too late is left to the process's end.
-inline constexpr std::chrono::seconds kPatienceToFree{1};
+inline constexpr std::chrono::seconds kTimeoutToFree{1};
 
 // The entries are those of roda/sdk/transport.hpp. abort() from any thread, the others from the context's caller.
 //
@@ -207,7 +207,7 @@ class Group {
     if (channel_ == nullptr) return;
     context_->remove(this);
     if (state_.is_broken()) return;
-    const Runtime::Turn turn(context_->runtime(), kPatienceToFree);
+    const Runtime::Turn turn(context_->runtime(), kTimeoutToFree);
     if (!turn) return;
     MPI_Comm communicator = forming_->communicator();
     context_->runtime().library().Comm_free(&communicator);

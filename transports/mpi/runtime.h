@@ -39,13 +39,13 @@ inline const char* level_name(int level) {
 // Ends the process if it is not called off in time: MPI_Finalize waits for every rank, dead ones too.
 class Watchdog {
  public:
-  Watchdog(std::chrono::milliseconds patience, int status, const char* why)
-      : thread_(start_thread("roda-mpi-exit", [over = called_off_.get_future(), patience, status, why] {
-          if (over.wait_for(patience) == std::future_status::ready) return;
+  Watchdog(std::chrono::milliseconds timeout, int status, const char* why)
+      : thread_(start_thread("roda-mpi-exit", [over = called_off_.get_future(), timeout, status, why] {
+          if (over.wait_for(timeout) == std::future_status::ready) return;
           std::fprintf(stderr,
                        "roda: MPI_Finalize was called %d s ago (HOROVOD_ABORT_TIMEOUT_SECONDS), and %s; this process "
                        "ends now\n",
-                       static_cast<int>(patience.count() / 1000), why);
+                       static_cast<int>(timeout.count() / 1000), why);
           std::fflush(nullptr);
           ::_exit(status);
         })) {}
@@ -128,7 +128,7 @@ class Runtime {
       if (lock_.owns_lock() && runtime.is_over_.load(std::memory_order_relaxed)) lock_.unlock();
     }
     // Waits for it.
-    Turn(Runtime& runtime, std::chrono::milliseconds patience) : lock_(runtime.mutex_, patience) {
+    Turn(Runtime& runtime, std::chrono::milliseconds timeout) : lock_(runtime.mutex_, timeout) {
       if (lock_.owns_lock() && runtime.has_ended()) lock_.unlock();
     }
     explicit operator bool() const { return lock_.owns_lock(); }
@@ -196,7 +196,7 @@ class Runtime {
     job_ = launch.job.empty() ? "world of " + std::to_string(world_size_) : launch.job;
     if (const char* text = host->knob(host->self, "HOROVOD_ABORT_TIMEOUT_SECONDS")) {
       const double seconds = std::atof(text);
-      if (seconds > 0) patience_ = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+      if (seconds > 0) finalize_timeout_ = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
     }
   }
   static void at_exit(int status, void* self) {
@@ -205,12 +205,12 @@ class Runtime {
     if (runtime->owner_pid_ == ::getpid()) runtime->finalise(status);
   }
   void finalise(int status) {
-    const Turn turn(*this, patience_);
+    const Turn turn(*this, finalize_timeout_);
     const bool nobody_inside = turn && blocked_.load() == 0;
     is_over_.store(true);
     // MPI_Finalize waits for all ranks, and MPI's launcher blames the rank that it sees to end first with an error.
     if (!nobody_inside || status != 0) return;
-    const Watchdog watchdog(patience_, status, "some rank has not come to it or is dead");
+    const Watchdog watchdog(finalize_timeout_, status, "some rank has not come to it or is dead");
     library_.Finalize();
   }
   // MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF: that is the standard's way to be told of it.
@@ -227,11 +227,11 @@ class Runtime {
   static int at_finalise(MPI_Comm, int, void*, void* self) {
     auto* runtime = static_cast<Runtime*>(self);
     if (runtime->owner_pid_ != ::getpid()) return MPI_SUCCESS;
-    const Turn last(*runtime, runtime->patience_);  // nobody of ours is inside, and nobody comes again
+    const Turn last(*runtime, runtime->finalize_timeout_);  // nobody of ours is inside, and nobody comes again
     runtime->is_over_.store(true);
     // Not called off by anything but the process's end: MPI_Finalized may be true long before MPI_Finalize is over.
     if (runtime->someone_is_lost_.load()) {
-      new Watchdog(runtime->patience_, EXIT_FAILURE, "a rank was lost, for which it may wait for ever");
+      new Watchdog(runtime->finalize_timeout_, EXIT_FAILURE, "a rank was lost, for which it may wait for ever");
     }
     return MPI_SUCCESS;
   }
@@ -253,7 +253,7 @@ class Runtime {
   int world_size_ = 1;
   int largest_tag_ = 32767;
   std::string job_;
-  std::chrono::milliseconds patience_{10'000};  // for MPI_Finalize
+  std::chrono::milliseconds finalize_timeout_{10'000};  // for MPI_Finalize
 
   std::timed_mutex mutex_;
   std::atomic<bool> is_over_{false};
@@ -312,7 +312,7 @@ class Pump {
   static constexpr std::chrono::milliseconds kLongestAtWork{8};
   static constexpr int kProbeTag = 0;  // whether a message of the program's is found does not matter
 
-  static constexpr std::chrono::seconds kPatienceToLeave{1};
+  static constexpr std::chrono::seconds kTimeoutToLeave{1};
 
   ~Pump() = default;
   bool has_left() {
@@ -325,7 +325,7 @@ class Pump {
         mutex_.assert_held();
         return is_left_;
       };
-      if (!changed_.wait_for(lock.held(), kPatienceToLeave, is_left)) {
+      if (!changed_.wait_for(lock.held(), kTimeoutToLeave, is_left)) {
         thread_.detach();
         return false;
       }

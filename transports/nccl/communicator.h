@@ -118,10 +118,10 @@ class Communicator {
   }
   // Waits for the end, see retire(), at most as long as it was told there.
   ~Communicator() {
-    start_end(patience_);
+    start_end(timeout_);
     {
       std::unique_lock lock(state_->mutex);
-      state_->changed.wait_for(lock, patience_ + kPatienceForCalls * 2, [this] { return is_gone(); });
+      state_->changed.wait_for(lock, timeout_ + kTimeoutForCalls * 2, [this] { return is_gone(); });
     }
     // A thread that NCCL does not let go of keeps the state alive, and nothing of ours.
     const auto leave = [](std::thread& thread, bool has_ended) {
@@ -170,10 +170,10 @@ class Communicator {
 
   // Its kernels and connections end; on a thread of its own, since NCCL's abort may take long. Idempotent.
   void abort() { start_end(milliseconds(0)); }
-  // Gives it back: a call that is under way is finished first, within `patience`; else it is aborted.
-  void retire(std::chrono::milliseconds patience) {
-    patience_ = patience;
-    start_end(patience);
+  // Gives it back: a call that is under way is finished first, within `timeout`; else it is aborted.
+  void retire(std::chrono::milliseconds timeout) {
+    timeout_ = timeout;
+    start_end(timeout);
   }
   // The end is over, and NCCL begins nothing more.
   bool is_gone() const { return state_->is_gone.load(std::memory_order_acquire); }
@@ -181,7 +181,7 @@ class Communicator {
  private:
   using milliseconds = std::chrono::milliseconds;
   // A call of NCCL's that takes this long hangs, and only an abort beside it can end it.
-  static constexpr milliseconds kPatienceForCalls{1000};
+  static constexpr milliseconds kTimeoutForCalls{1000};
 
   // Outlives the object when NCCL does not come back from a call.
   struct State {
@@ -234,14 +234,14 @@ class Communicator {
     state.next = nullptr;
     state.changed.notify_all();
   }
-  static void end(State& state, milliseconds patience) {
+  static void end(State& state, milliseconds timeout) {
     const cuda::ContextScope scope(state.driver, state.context);
     const auto is_idle = [&state] { return !state.is_calling; };
     std::unique_lock lock(state.mutex);
-    if (state.comm != nullptr) state.changed.wait_for(lock, std::max(patience, kPatienceForCalls), is_idle);
+    if (state.comm != nullptr) state.changed.wait_for(lock, std::max(timeout, kTimeoutForCalls), is_idle);
     state.is_closed = true;
     Comm const comm = std::exchange(state.comm, nullptr);
-    bool is_healthy = patience > milliseconds(0) && is_idle() && state.result == kSuccess;
+    bool is_healthy = timeout > milliseconds(0) && is_idle() && state.result == kSuccess;
     lock.unlock();
     state.changed.notify_all();
     if (comm != nullptr) {
@@ -255,16 +255,16 @@ class Communicator {
     state.is_gone.store(true, std::memory_order_release);
     state.changed.notify_all();
   }
-  void start_end(milliseconds patience) {
+  void start_end(milliseconds timeout) {
     if (is_ending_.exchange(true)) return;
     const std::lock_guard lock(ender_guard_);
-    ender_ = start_thread("roda-nccl-end", [state = state_, patience] { end(*state, patience); });
+    ender_ = start_thread("roda-nccl-end", [state = state_, timeout] { end(*state, timeout); });
   }
 
   const Seat seat_;
   const std::shared_ptr<State> state_;
   std::atomic<bool> is_ending_{false};
-  std::chrono::milliseconds patience_{0};
+  std::chrono::milliseconds timeout_{0};
   std::thread caller_;
   std::mutex ender_guard_;
   std::thread ender_;

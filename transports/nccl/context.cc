@@ -64,7 +64,7 @@ std::uint64_t Context::capabilities() {
 Context::Context(const roda_host* host)
     : host_(host),
       settings_(sdk::read_settings(kSettings, host)),
-      patience_(seconds(number(host, "HOROVOD_ABORT_TIMEOUT_SECONDS", 10))),
+      abort_timeout_(seconds(number(host, "HOROVOD_ABORT_TIMEOUT_SECONDS", 10))),
       gpu_timeout_(seconds(number(host, "RODA_GPU_TIMEOUT_SECONDS", 600))),
       stream_slots_(static_cast<int>(number(host, "HOROVOD_NUM_NCCL_STREAMS", 1))) {}
 

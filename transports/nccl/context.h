@@ -29,7 +29,7 @@ class Context : public sdk::GroupList<Group> {
   const roda_host* host() const { return host_; }
   void log(roda_log_level level, const std::string& text) const { sdk::log(host_, level, "nccl", text); }
   // How long the end of a communicator may take.
-  std::chrono::milliseconds patience() const { return patience_; }
+  std::chrono::milliseconds abort_timeout() const { return abort_timeout_; }
   // How long a collective may take once the GPU has come to it.
   std::chrono::milliseconds gpu_timeout() const { return gpu_timeout_; }
   int stream_slots() const { return stream_slots_; }
@@ -70,7 +70,7 @@ class Context : public sdk::GroupList<Group> {
 
   const roda_host* const host_;
   const Settings settings_;
-  std::chrono::milliseconds patience_, gpu_timeout_;
+  std::chrono::milliseconds abort_timeout_, gpu_timeout_;
   int stream_slots_ = 1;
   std::shared_ptr<const Library> library_;
   const cuda::Driver* driver_ = nullptr;

@@ -67,13 +67,13 @@ class Group {
     live_.clear();
     if (step_ != Step::kTrial) free_trial();
     if (communicator_ == nullptr) return;
-    const auto deadline = Clock::now() + context_.patience();
+    const auto deadline = Clock::now() + context_.abort_timeout();
     if (!abandoned_.empty()) communicator_->abort();
     while (!abandoned_.empty() && Clock::now() < deadline) {
       std::erase_if(abandoned_, [this](Request* request) { return is_over(request); });
       if (!abandoned_.empty()) std::this_thread::sleep_for(kQuietPause);
     }
-    communicator_->retire(context_.patience());
+    communicator_->retire(context_.abort_timeout());
     context_.end_later(std::move(communicator_));
   }
 
@@ -171,7 +171,7 @@ class Group {
       deregister(buffer);
       return wait_for_calls();
     });
-    const auto deadline = Clock::now() + context_.patience();
+    const auto deadline = Clock::now() + context_.abort_timeout();
     while (state_.is_broken() && !communicator_->is_gone() && Clock::now() < deadline)
       std::this_thread::sleep_for(kPause);
   }
@@ -286,7 +286,7 @@ class Group {
   }
   // False when the group has failed.
   bool wait_for_calls() {
-    const auto deadline = Clock::now() + context_.patience();
+    const auto deadline = Clock::now() + context_.abort_timeout();
     while (!state_.is_broken()) {
       if (communicator_->poll()) return true;
       if (Clock::now() > deadline)

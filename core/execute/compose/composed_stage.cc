@@ -207,8 +207,8 @@ class ComposedStage final : public Stage {
     return {};
   }
 
-  // As many phases as go without waiting. Copies of later slices may end before those of earlier ones; calls begin in
-  // order.
+  // Takes the slice through as many phases as go without waiting. Copies of later slices may end before those of
+  // earlier ones; calls begin in order.
   Status advance_call(std::uint32_t index, bool* done) {
     Slice& slice = *slices_[index];
     const bool has_call = parts_[slice.stage].call != nullptr;
@@ -328,7 +328,7 @@ class ComposedStage final : public Stage {
     return args;
   }
 
-  // What comes before the call: copies, and where the call works beside the stream, its data there.
+  // Makes the copies before the call, and where the call works beside the stream, stages its data.
   Status bring_down(std::uint32_t index) {
     Slice& slice = *slices_[index];
     const Part& part = parts_[slice.stage];

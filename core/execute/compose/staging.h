@@ -1,7 +1,7 @@
-// The data of one collective on a device whose stage does not put its work on the device's stream. Either the stage
-// works in host memory, and the data are copied down into memory that both reach, and back up, beside the stream, to
-// which events tie the copies; or it works on the device's memory (a schedule over messages of a transport that takes
-// it), and only has to wait for what the stream holds.
+// Stages the data of one collective on a device whose stage does not put its work on the device's stream. A stage that
+// works in host memory has the data copied down into pinned memory and back up; the copies run beside the launch's
+// stream, and events order them with it. A stage that works on the device's memory directly (a schedule whose transport
+// takes that memory in messages) only waits until the stream has come to the data.
 //
 // Threads: the holder of the engine's baton.
 #pragma once
@@ -28,8 +28,8 @@ class Staging {
     if (!own_queue_.is_host()) own_queue_.device->stream_destroy(own_queue_.stream);
   }
 
-  // Takes a collective on, of which `args` has a queue; `rank`, `size`: of its group. What is to be copied down is put
-  // on its way, behind what the queue's stream holds. The collective before may still be copied up.
+  // Takes a collective on, whose `args` have a queue; `rank`, `size`: of its group. Copies down start once the queue's
+  // stream has done its work up to now. The collective before may still be copied up.
   Status begin(const StageArgs& args, int rank, int size, Way way) {
     args_ = inner_ = args;
     rank_ = rank;
@@ -39,9 +39,9 @@ class Staging {
     return DeviceEvent::record(*args_.queue, &copied_);
   }
 
-  // What the stage is started with, once that is over.
+  // The arguments that the stage is started with, once test() says that the data are there.
   const StageArgs& args() const { return inner_; }
-  // The stage has ended: what it made is put on its way up, and what comes on the queue's stream is behind that.
+  // After the stage's end: starts copying its output up. Later work on the queue's stream comes after the copy.
   Status copy_up() {
     if (!writes_output()) return {};
     DeviceQueue up;
@@ -52,7 +52,7 @@ class Staging {
     return up.stream == args_.queue->stream ? Status() : copied_->hold(args_.queue->stream);
   }
 
-  // Whether what was put on its way last is over.
+  // Whether the last copy, or the wait for the stream, is over.
   Status test(bool* over) const { return copied_->test(over); }
   // After an error: no copy can follow any more.
   bool is_quiet() const {
@@ -62,7 +62,7 @@ class Staging {
   }
 
  private:
-  // What is reduced or broadcast stays where it is.
+  // Data that are reduced or broadcast are staged in one buffer, in place.
   Status copy_down() {
     const DeviceQueue& queue = *args_.queue;
     const auto staging = DeviceMemory::Place::kStaging;

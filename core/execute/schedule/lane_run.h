@@ -159,7 +159,7 @@ class LaneRun {
   Status no_reduction(int code) const;
   Status reduce(char* dst, const char* a, const char* b, std::size_t bytes);
   Status reduce_on_device(char* dst, const char* a, const char* b, std::size_t bytes);
-  // What was put on the device's stream last is over.
+  // Whether the last work that was put on the device's stream is over.
   Status is_device_idle(bool* idle);
   // Whether the message of that number of a step may come.
   Status is_part_free(std::size_t message, bool* is_free);

@@ -111,7 +111,7 @@ class ScheduleStage final : public Stage {
     return {};
   }
 
-  // Of the one that has ended, in a row of its run. An only slice is the whole stage, of which others tell.
+  // Adds the slice that has ended to the trace. A stage of one slice adds nothing: its launch is traced as a whole.
   void tell_of_slice() const {
     if (args_.trace == nullptr || layout_.slices() == 1) return;
     const std::size_t run = ended_ % runs_.size();

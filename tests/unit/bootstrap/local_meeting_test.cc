@@ -49,12 +49,12 @@ TEST(LocalMeetingTest, RanksThatComeBeforeRankZeroGetItsInvitation) {
 }
 
 // Whatever ends a meeting is what everybody is told.
-Status end_of(const std::string& name, int size, std::chrono::milliseconds patience, const std::vector<int>& ranks,
+Status end_of(const std::string& name, int size, std::chrono::milliseconds timeout, const std::vector<int>& ranks,
               std::vector<Status>* ends) {
   LocalMeeting meeting;
   EXPECT_TRUE(meeting.open(name, soon(kLong)).ok());
   std::thread others([&] { *ends = join_all(name, ranks); });
-  const Status status = meeting.wait_for_all(size, soon(patience));
+  const Status status = meeting.wait_for_all(size, soon(timeout));
   Invitation invitation;
   if (!status.ok()) invitation.refuse(status);
   meeting.tell_all(invitation);

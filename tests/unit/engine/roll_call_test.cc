@@ -10,14 +10,14 @@ namespace {
 using Clock = RollCall::Clock;
 using std::chrono::seconds;
 
-const Status kSuspicion(RODA_ERR_TIMEOUT, "a message from rank 1 did not move", 1);
+const Status kCause(RODA_ERR_TIMEOUT, "a message from rank 1 did not move", 1);
 
 // What rank `rank` of four, two on a host, says when those have answered.
 std::optional<Status> verdict_of(std::int32_t rank, const std::vector<std::int32_t>& present, seconds later) {
   const std::vector<std::int32_t> ways[] = {{}, {0}, {0}, {2, 0}};
   RollCall call(rank, 4, ways[rank]);
   const auto start = Clock::now();
-  EXPECT_TRUE(call.begin(kSuspicion, start));
+  EXPECT_TRUE(call.begin(kCause, start));
   for (const std::int32_t other : present) call.answered(other);
   return call.verdict(start + later);
 }
@@ -33,7 +33,7 @@ TEST(RollCall, TheSuspicionStandsAsSoonAsAllHaveAnswered) {
   EXPECT_FALSE(verdict_of(0, {0, 1, 3}, seconds(0)).has_value());
   const auto verdict = verdict_of(0, {0, 3, 1, 2}, seconds(0));
   ASSERT_TRUE(verdict.has_value());
-  EXPECT_EQ(verdict->message(), kSuspicion.message());
+  EXPECT_EQ(verdict->message(), kCause.message());
   EXPECT_EQ(verdict->rank(), 1);
 }
 
@@ -45,7 +45,7 @@ TEST(RollCall, WhoDoesNotAnswerIsNamed) {
   EXPECT_EQ(verdict->rank(), 3);
   EXPECT_EQ(verdict->code(), RODA_ERR_TIMEOUT);
   EXPECT_EQ(verdict->message().find("Rank 3 does not answer"), 0u) << verdict->message();
-  EXPECT_NE(verdict->message().find(kSuspicion.message()), std::string::npos);
+  EXPECT_NE(verdict->message().find(kCause.message()), std::string::npos);
 }
 
 TEST(RollCall, ALeaderIsNamedForThoseWhoAreHeardThroughIt) { EXPECT_EQ(verdict_of(0, {0, 1}, seconds(60))->rank(), 2); }
@@ -63,23 +63,23 @@ TEST(RollCall, WhoIsFartherFromTheLogSpeaksLater) {
 TEST(RollCall, TheFirstSuspicionIsKept) {
   RollCall call(0, 1, {});
   const auto now = Clock::now();
-  EXPECT_TRUE(call.begin(kSuspicion, now));
+  EXPECT_TRUE(call.begin(kCause, now));
   EXPECT_FALSE(call.begin(Status(RODA_ERR_PEER, "what followed from it", 0), now));
   call.answered(0);
-  EXPECT_EQ(call.verdict(now)->message(), kSuspicion.message());
+  EXPECT_EQ(call.verdict(now)->message(), kCause.message());
 }
 
 TEST(RollCall, ADoubtEndsWhenAllAnswerAndComesAgainLater) {
   const auto start = Clock::now();
   RollCall call(1, 2, {0});
-  EXPECT_FALSE(call.begin_in_doubt(kSuspicion, start, seconds(4), start + seconds(3)));
-  EXPECT_TRUE(call.begin_in_doubt(kSuspicion, start, seconds(4), start + seconds(4)));
+  EXPECT_FALSE(call.begin_as_precaution(kCause, start, seconds(4), start + seconds(3)));
+  EXPECT_TRUE(call.begin_as_precaution(kCause, start, seconds(4), start + seconds(4)));
   call.answered(1);
   call.answered(0);
   EXPECT_FALSE(call.verdict(start + seconds(60)).has_value());
   EXPECT_FALSE(call.is_under_way());
-  EXPECT_FALSE(call.begin_in_doubt(kSuspicion, start, seconds(4), start + seconds(7)));
-  EXPECT_TRUE(call.begin_in_doubt(kSuspicion, start, seconds(4), start + seconds(8)));
+  EXPECT_FALSE(call.begin_as_precaution(kCause, start, seconds(4), start + seconds(7)));
+  EXPECT_TRUE(call.begin_as_precaution(kCause, start, seconds(4), start + seconds(8)));
   EXPECT_EQ(call.verdict(start + seconds(60))->rank(), 0);
 }
 
@@ -105,11 +105,11 @@ TEST(RollCall, WhoPassesACallOnLeavesTheVerdictToWhoAsked) {
 TEST(RollCall, ASuspicionTakesThePlaceOfADoubt) {
   const auto start = Clock::now();
   RollCall call(1, 2, {0});
-  EXPECT_TRUE(call.begin_in_doubt(Status(RODA_ERR_TIMEOUT, "it waits"), start, seconds(4), start + seconds(5)));
-  EXPECT_FALSE(call.begin(kSuspicion, start + seconds(5)));  // the ranks were asked already
+  EXPECT_TRUE(call.begin_as_precaution(Status(RODA_ERR_TIMEOUT, "it waits"), start, seconds(4), start + seconds(5)));
+  EXPECT_FALSE(call.begin(kCause, start + seconds(5)));  // the ranks were asked already
   call.answered(0);
   call.answered(1);
-  EXPECT_EQ(call.verdict(start + seconds(5))->message(), kSuspicion.message());
+  EXPECT_EQ(call.verdict(start + seconds(5))->message(), kCause.message());
 }
 
 }  // namespace
