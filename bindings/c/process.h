@@ -17,7 +17,8 @@ namespace roda {
 
 inline constexpr const char* kForked =
     "This process was forked from one that runs the engine (a DataLoader worker, for instance); the engine lives in "
-    "the parent only. Call collectives there, or start the worker with the 'spawn' method and HOROVOD_SIZE=1 in its environment.";
+    "the parent only. Call collectives there, or start the worker with the 'spawn' method and HOROVOD_SIZE=1 in its "
+    "environment.";
 
 // Where an engine stands, and how many calls are inside. Never freed.
 struct EngineSeat {

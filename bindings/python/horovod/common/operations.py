@@ -11,7 +11,7 @@ import enum
 import itertools
 import operator
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import Any
 
 from horovod import _roda
 from horovod._roda import Request
@@ -39,7 +39,7 @@ class ReduceOp(enum.IntEnum):
 
     __str__ = __repr__
 
-    def __reduce_ex__(self, _protocol: SupportsIndex) -> tuple[Any, ...]:
+    def __reduce_ex__(self, _protocol: object) -> tuple[Any, ...]:
         return int, (int(self),)  # checkpoints are read where there is no Horovod
 
 

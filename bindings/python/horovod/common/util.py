@@ -247,7 +247,9 @@ def whole_number(name: str, value: Any, least: int | None = None) -> int:
         When it is none, or below the least one; the text names the argument.
     """
     try:
-        number = operator.index(None if isinstance(value, bool) else value)
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
     except TypeError:
         raise ValueError(f"{name}={value!r} must be a whole number") from None
     if least is not None and number < least:

@@ -20,10 +20,10 @@ def _reduced_code(code: types.CodeType) -> tuple[Any, ...]:
     return _code_of_file, (make, args, code.co_filename)
 
 
-class _Pickler(cloudpickle.Pickler):
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Keeps the name of a function's file, which tracebacks have; cloudpickle takes it away since version 3.1."""
 
-    dispatch_table = ChainMap({types.CodeType: _reduced_code}, cloudpickle.Pickler.dispatch_table)  # type: ignore[assignment]
+    dispatch_table = ChainMap({types.CodeType: _reduced_code}, cloudpickle.Pickler.dispatch_table)
 
 
 def pickled_call(

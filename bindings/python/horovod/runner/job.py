@@ -278,8 +278,8 @@ class Job:
                 self._agent_ended(key.data)
         self._output.settle()
         self._obey()
-        for stream, error in self._printer.errors():
-            self._output.copy_lost(getattr(stream, "name", "what ranks print"), error)
+        for stream, lost in self._printer.errors():
+            self._output.copy_lost(getattr(stream, "name", "what ranks print"), lost)
         if self._printer.is_full and self._is_late(self._patience_ends):
             self._printer.give_up()
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from horovod.common import operations
 from horovod.common.process_sets import ProcessSet
 from horovod.torch import mpi_lib_v2
 
-Tensor = torch.Tensor
 _Factory = Callable[[Any], str]
 
 _NULL = ""

@@ -23,10 +23,9 @@ def create_group(options: Any, _: Any) -> dist.ProcessGroup:
 
     name, rank, ranks = options.group_id, options.group_rank, list(options.global_ranks_in_group)
     world = dist.group.WORLD if dist.is_initialized() else None
-    is_default = world is None
-    if is_default or not (isinstance(world, _process_group.RodaProcessGroup) or _sets.serves(world)):
-        everybody = list(range(options.group_size if is_default else world.size()))
-        if not is_default and ranks != everybody:
+    if world is None or not (isinstance(world, _process_group.RodaProcessGroup) or _sets.serves(world)):
+        everybody = list(range(options.group_size if world is None else world.size()))
+        if world is not None and ranks != everybody:
             raise ValueError(
                 f"The job's default group is of another backend, and a group of the ranks {ranks} cannot start the "
                 'engine: call torch.distributed.new_group(backend="roda"), of all ranks, once before.'
