@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -73,3 +74,24 @@ def test_shells_complete_options_and_their_values(made: Path, shell: str) -> Non
     assert offered("roda-conformance", "--pl") == {"--plugin"}
     assert offered("roda-build-plugin", "m") == {"mpi"}
     assert offered("roda-config", "--") == {"--cflags", "--plugindir", "--version"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "from horovod.runner.options import make_parser; make_parser().parse_args()",
+        "from horovod.build_plugin import main; main()",
+        "from horovod.tools import config; config()",
+        "from horovod.observe.doctor import main; main()",
+        "from horovod.observe.top import main; main()",
+        "from horovod.observe.trace import main; main()",
+    ],
+)
+def test_the_build_asks_for_help_without_any_package(call: str, tmp_path: Path) -> None:
+    """As pip's build does, whose environment has no more than what builds."""
+    sources = Path(__file__).parents[3] / "bindings" / "python"
+    run = [sys.executable, "-S", "-c", call, "--help"]
+    done = subprocess.run(
+        run, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(sources)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -101,9 +101,8 @@ def _parser() -> Parser:
     parser.add_argument("--prometheus-port", type=int, metavar="PORT", help="serve metrics at /metrics; 0: a free port")
     parser.add_argument(
         "--prometheus-address",
-        default=network.loopback_address(),
         metavar="ADDRESS",
-        help="address on which the port is served (%(default)s)",
+        help="address on which the port is served (127.0.0.1, or ::1 where that alone is there)",
     )
     return parser
 
@@ -246,9 +245,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         pid = find_job("roda-top") if options.pid is None else options.pid
         looks = Looks(lambda: flight.open_job(pid))
-        metrics = Metrics(options.prometheus_file, options.prometheus_address, options.prometheus_port)
+        address = options.prometheus_address or network.loopback_address()
+        metrics = Metrics(options.prometheus_file, address, options.prometheus_port)
         if options.prometheus_port == 0:
-            host = network.host_of_url(options.prometheus_address)
+            host = network.host_of_url(address)
             print(f"metrics are at http://{host}:{metrics.port}/metrics", file=sys.stderr)
         with Others(options, ["horovod.observe.top", "-i", str(options.interval)], rates_of) as others:
             _watch(looks, others, options, metrics)

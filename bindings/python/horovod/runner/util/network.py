@@ -5,8 +5,13 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Iterable
+from typing import Any
 
-import psutil
+
+def _psutil() -> Any:
+    import psutil  # here, so that the build can ask the tools for their help without it
+
+    return psutil
 
 
 def addresses() -> list[tuple[str, str]]:
@@ -14,7 +19,7 @@ def addresses() -> list[tuple[str, str]]:
     found = [
         (nic, address.address)
         for family in (socket.AF_INET, socket.AF_INET6)
-        for nic, addresses in psutil.net_if_addrs().items()
+        for nic, addresses in _psutil().net_if_addrs().items()
         for address in addresses
         if address.family == family
     ]
@@ -40,7 +45,7 @@ def get_local_host_addresses() -> set[str]:
     """Return every address of this machine."""
     return {
         address.address.partition("%")[0]
-        for addresses in psutil.net_if_addrs().values()
+        for addresses in _psutil().net_if_addrs().values()
         for address in addresses
         if address.family in (socket.AF_INET, socket.AF_INET6)
     }
@@ -117,7 +122,7 @@ def get_local_intfs(nic: str | None = None) -> set[str]:
 
 def outward_addresses() -> dict[str, str]:
     """Return the interface of each address of this machine that is up and not the loopback's, IPv4 first."""
-    states = psutil.net_if_stats()
+    states = _psutil().net_if_stats()
     return {
         address: nic for nic, address in addresses() if not is_loopback(address) and nic in states and states[nic].isup
     }
@@ -139,7 +144,7 @@ def outward_address() -> str:
 
 def get_local_host_intfs() -> set[str]:
     """Return the names of this machine's interfaces."""
-    return set(psutil.net_if_addrs())
+    return set(_psutil().net_if_addrs())
 
 
 def get_driver_ip(nics: Iterable[str] | None) -> str:
