@@ -235,7 +235,7 @@ Status agree(const topology::View& view, const std::vector<RankReport>& reports,
   // Planning has opened the plugins that somebody named: they are asked, too.
   Refusals refused = Environment::get().refusals(ranks_here);
   RODA_RETURN_IF_ERROR(vote(*parts, "/settings", mine, &refused, deadline));
-  // What one rank can't use none does. As a rule all ranks can't use the same, and the plan stands.
+  // A transport that one rank can't use is used by none. As a rule all ranks refuse the same ones, and the plan stands.
   if (!std::ranges::equal(refused | std::views::keys, planned_without | std::views::keys)) {
     RODA_RETURN_IF_ERROR(plan_without(refused, parts));
   }

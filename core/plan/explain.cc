@@ -103,7 +103,7 @@ std::pair<double, bool> fastest_device(const topology::Machine& machine) {
   return fastest;
 }
 
-// Of several hosts the one whose fastest device is slowest, of those where one is known; null: none is.
+// The network between several hosts is as fast as the slowest host's fastest device. null: one host, or none known.
 nlohmann::json network_of(const Topology& topology) {
   std::optional<std::pair<double, bool>> slowest;
   for (const topology::Host& host : topology.hosts) {

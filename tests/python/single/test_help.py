@@ -54,7 +54,7 @@ def test_dir_shows_what_users_call_and_nothing_else(binding: str) -> None:
     assert not {"annotations", "Any", "interface", "require_framework", "warnings"} & set(dir(hvd))
 
 
-# What Horovod lacks, or has in other modules alone: a program's own names may be these.
+# Names that Horovod lacks, or has in other modules alone: a program may have its own ones of these.
 NOT_STARRED = {
     "torch": {"distributed", "reduce", "reduce_", "reduce_async", "reduce_async_"},
     "jax": {"distributed", "reduce"},

@@ -32,7 +32,7 @@ class Raised:
     Attributes
     ----------
     is_own : bool
-        It does not quote another rank's.
+        The error quotes no other rank's.
     summary : str
         Its type and text.
     text : str

@@ -197,7 +197,7 @@ def next_places(
     Parameters
     ----------
     members : sequence of Worker
-        Of the last generation, by rank: those that stay come before the others.
+        Workers of the last generation, by rank: those that stay come before the others.
     workers : collection of Worker
         All that live.
     surplus : collection of Worker

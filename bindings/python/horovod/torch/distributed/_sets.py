@@ -35,7 +35,7 @@ class SetRegistrar:
     store : torch.distributed.Store
         The same on all ranks. It must be possible to clone it, because a waiting store keeps others waiting.
     rank, size : int
-        Of this process in the job. Rank 0 may be the store's server, and leaves last.
+        This process's numbers in the job. Rank 0 may be the store's server, and leaves last.
     """
 
     def __init__(self, store: dist.Store, rank: int, size: int) -> None:
@@ -194,7 +194,7 @@ def open_registrar(store: dist.Store, rank: int, size: int, world: dist.ProcessG
     store : torch.distributed.Store
         A store of all ranks.
     rank, size : int
-        Of this process in the job.
+        This process's numbers in the job.
     world : torch.distributed.ProcessGroup or None
         The default group where it is of another backend; None: it is being made, of this one.
     """
