@@ -131,6 +131,13 @@ pytest_report() {
   [[ -s $RESULTS/$name.xml ]] || step_failed "$name: no report"
 }
 
+# spread_report NAME FOLDER OPTIONS…: the same for tests that wait half of their time: as many files at once as there are cores.
+spread_report() {
+  local spread=()
+  "$VENV/bin/python" -c 'import xdist' 2>/dev/null && spread=(--numprocesses "$JOBS" --dist loadfile)
+  pytest_report "$@" "${spread[@]}"
+}
+
 # A test that fails on one rank alone leaves the others waiting: they end with what they wait for.
 STALL_LIMIT=180
 
@@ -171,9 +178,7 @@ mpirun_tests() {
 # One run for each thing that differs: one process, the default choice, more ranks than cores over sockets, an odd number of
 # ranks that mpirun starts over its MPI, and some of all without that.
 suite_python() {
-  local spread=() # these tests wait half of the time: as many files at once as there are cores
-  "$VENV/bin/python" -c 'import xdist' 2>/dev/null && spread=(--numprocesses "$JOBS" --dist loadfile)
-  REPORT_LIMIT=1200 pytest_report python tests/python/single "${spread[@]}" # compilers are at work beside
+  REPORT_LIMIT=1200 spread_report python tests/python/single # compilers are at work beside
   rank_tests np1 horovodrun -np 1
   rank_tests np2 horovodrun -np 2
   command -v mpirun.openmpi >/dev/null || HOROVOD_CPU_OPERATIONS=shm rank_tests np3-shm horovodrun -np 3
@@ -308,7 +313,7 @@ suite_torch-suite() {
 
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.
 suite_hosts() {
-  pytest_report hosts tests/hosts
+  spread_report hosts tests/hosts
 }
 
 # Faults of every kind in jobs of every kind, as many as begin in FAULTS_SECONDS: with FAULTS_SEED others than last time.
