@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -313,3 +314,23 @@ def test_a_program_that_takes_the_signal_itself_is_not_asked_for_its_stack() -> 
         assert program.stdout.readline() == "ready\n"
         assert stacks.ask([program.pid]) == {}
         assert program.communicate()[0] == ""
+
+
+OFFERS = """
+import sys
+from horovod.common import stacks
+stacks.offer()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_all_who_ask_at_once_are_answered() -> None:
+    """Ranks that a scheduler ends together ask each other, and any one of them writes the dump."""
+    command = [sys.executable, "-c", OFFERS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout.readline() == "ready\n"
+        with ThreadPoolExecutor(8) as many:
+            told = list(many.map(stacks.ask, [[program.pid]] * 8))
+        assert told == [{program.pid: ["<string>:6 in <module>"]}] * 8
+        program.communicate()
