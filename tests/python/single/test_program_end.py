@@ -303,6 +303,41 @@ def test_any_error_is_described() -> None:
         assert describe(group) == f"{describe(in_library)}, in ExceptionGroup: some (2 sub-exceptions)"
 
 
+# As TensorFlow, JAX and PyTorch's DataLoader tell of an error in a function of the user's that they call.
+QUOTES = """Graph execution error: Detected at node EagerPyFunc defined at (most recent call last):
+  File "train.py", line 43, in <module>
+
+KeyError: 1
+Traceback (most recent call last):
+
+  File "/usr/lib/python3/dist-packages/framework/script_ops.py", line 267, in __call__
+    return func(device, token, args)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^
+
+  File "data.py", line 7, in label
+    raise ValueError("bad label 17")
+
+ValueError: bad label 17
+
+\t [[{{node EagerPyFunc}}]]"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (QUOTES, r"ValueError: bad label 17 \(data\.py:7\), in RuntimeError"),
+        (QUOTES[: QUOTES.index("Traceback")], r"KeyError: 1 \(train\.py:43\), in RuntimeError"),
+        (QUOTES[: QUOTES.index("ValueError: ")], r"RuntimeError: Graph execution .*"),  # cut
+        ("see above (most recent call last):\nnothing", r"RuntimeError: see above \(most recent call last\): nothing"),
+    ],
+)
+def test_an_error_that_a_framework_quotes_is_named_before_its_own(text: str, told: str) -> None:
+    def fail() -> None:
+        raise RuntimeError(text)
+
+    assert re.fullmatch(told + r" \(.*test_program_end\.py:\d+\)", describe(caught(fail)))
+
+
 def told(error: str, origin: int | None = None, is_lost: bool = False) -> bytes:
     report = {"error": error, "traceback": "trace"} | ({} if origin is None else {"origin": origin, "is_lost": is_lost})
     return json.dumps(report).encode() + b"\n"

@@ -13,6 +13,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -45,6 +46,8 @@ _ended_by: BaseException | None = None  # what this program ends by, as far as a
 _thread_ended = ""  # how a thread did for which the others do not wait, as far as the program's end goes
 
 _OUTERMOST = ("<module>", "_run_module_as_main")  # of a program that runs: of a file, of python -m
+_CALLS = "(most recent call last):\n"  # of a traceback in the text of an error
+_FRAME = re.compile(r'  File "(.+)", line (\d{1,9})\b')
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # of Python 3.11
 
 
@@ -88,17 +91,37 @@ def describe(error: BaseException) -> str:
     group = error
     while isinstance(error, _GROUP):
         error = error.exceptions[0]
-    place = _place_of(error) or _place_of(group)
-    text = _named(error) + (f" ({place})" if place else "")
+    quoted = _quoted_in(error)
+    text = _placed(_kind_of(error) if quoted else _named(error), _place_of(error) or _place_of(group))
+    text = f"{quoted}, in {text}" if quoted else text
     return text if error is group else f"{text}, in {_named(group)}"
 
 
-def _named(error: BaseException) -> str:
+def _quoted_in(error: BaseException) -> str:
+    """Return the error that a framework's own quotes with its traceback: of a callback, a graph, another process."""
+    _, is_quoted, quoted = _text_of(error).rpartition(_CALLS)
+    frames, text = [], ""
+    for line in quoted.splitlines() if is_quoted else ():
+        if frame := _FRAME.match(line):
+            frames.append((frame[1], int(frame[2])))
+        elif frames and line[:1].strip():
+            text = line
+            break
+    return printable(_placed(_in_a_line(text), _place_in(frames))) if text else ""
+
+
+def _kind_of(error: BaseException) -> str:
     name, module = type(error).__qualname__, type(error).__module__
-    if module not in ("builtins", "__main__"):
-        name = f"{module}.{name}"
+    return name if module in ("builtins", "__main__") else f"{module}.{name}"
+
+
+def _named(error: BaseException) -> str:
     text = _in_a_line(error)
-    return printable(name + (f": {text}" if text else ""))
+    return printable(_kind_of(error) + (f": {text}" if text else ""))
+
+
+def _placed(text: str, place: str) -> str:
+    return text + (f" ({place})" if place else "")
 
 
 def _text_of(error: object) -> str:
@@ -117,7 +140,10 @@ def _cut(text: str, beginning: int, end: int) -> str:
 
 
 def _place_of(error: BaseException) -> str:
-    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    return _place_in([(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)])
+
+
+def _place_in(lines: list[tuple[str, int]]) -> str:
     own = [line for line in lines if not _is_librarys(line[0])]
     return printable(_format_place(*(own or lines)[-1])) if lines else ""
 
