@@ -129,6 +129,16 @@ def test_what_is_no_record_is_refused(capsys: pytest.CaptureFixture[str], tmp_pa
             assert why in capsys.readouterr().err
 
 
+def test_who_comes_too_late_to_save_says_so_where_no_engine_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    flight.save(os.getpid(), str(tmp_path))
+    assert "are no ranks of a Roda job that runs" in capsys.readouterr().err
+    (tmp_path / "roda-flight.node.1.1.json").touch()
+    flight.save(os.getpid(), str(tmp_path))
+    assert not capsys.readouterr().err
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_strangers_may_not_look() -> None:
     become = "import os, psutil, sys; from horovod.observe.doctor import main; os.setuid(65534)"

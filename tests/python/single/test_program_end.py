@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import json
+import multiprocessing.pool
 import os
 import re
 import shutil
@@ -336,6 +337,17 @@ def test_an_error_that_a_framework_quotes_is_named_before_its_own(text: str, tol
         raise RuntimeError(text)
 
     assert re.fullmatch(told + r" \(.*test_program_end\.py:\d+\)", describe(caught(fail)))
+
+
+def test_the_line_is_of_a_file_and_of_the_process_that_failed() -> None:
+    functions: dict = {}
+    exec("def made_by_a_framework(): raise ValueError(1)", functions)  # noqa: S102
+    words = describe(caught(functions["made_by_a_framework"]))
+    assert re.fullmatch(r"ValueError: 1 \(.*test_program_end\.py:\d+\)", words)
+
+    error = caught(lambda: json.loads("{"))
+    error.__cause__ = multiprocessing.pool.RemoteTraceback(QUOTES)
+    assert describe(error).startswith("ValueError: bad label 17 (data.py:7), in json.decoder.JSONDecodeError (")
 
 
 def told(error: str, origin: int | None = None, is_lost: bool = False) -> bytes:

@@ -91,13 +91,14 @@ def describe(error: BaseException) -> str:
     group = error
     while isinstance(error, _GROUP):
         error = error.exceptions[0]
-    quoted = _quoted_in(error)
+    is_of_process = type(error.__cause__).__name__.endswith("RemoteTraceback")  # multiprocessing's, concurrent.futures'
+    quoted = _quoted_in(error.__cause__ if is_of_process else error)
     text = _placed(_kind_of(error) if quoted else _named(error), _place_of(error) or _place_of(group))
     text = f"{quoted}, in {text}" if quoted else text
     return text if error is group else f"{text}, in {_named(group)}"
 
 
-def _quoted_in(error: BaseException) -> str:
+def _quoted_in(error: BaseException | None) -> str:
     """Return the error that a framework's own quotes with its traceback: of a callback, a graph, another process."""
     _, is_quoted, quoted = _text_of(error).rpartition(_CALLS)
     frames, text = [], ""
@@ -145,7 +146,8 @@ def _place_of(error: BaseException) -> str:
 
 def _place_in(lines: list[tuple[str, int]]) -> str:
     own = [line for line in lines if not _is_librarys(line[0])]
-    return printable(_format_place(*(own or lines)[-1])) if lines else ""
+    files = [line for line in own if not line[0].startswith("<")]  # frameworks make functions from strings
+    return printable(_format_place(*(files or own or lines)[-1])) if lines else ""
 
 
 def _is_librarys(file: str) -> bool:
@@ -194,9 +196,11 @@ def end_by(error: BaseException, by: str = "ended with ") -> bool:
     origin = abort_for(error, by)
     if origin is None:
         return False
-    cause = _roda.end_cause()
-    is_failure = cause is not None and not cause[2]  # that rank may have ended in peace, while this one waited
-    is_told = _report({"origin": origin, "is_lost": is_failure, **_own_words(error)})
+    _, cause, is_asked_for = _roda.end_cause() or (origin, "", True)
+    is_failure = not is_asked_for  # that rank may have ended in peace, while this one waited
+    words = _own_words(error)
+    words["error"] = printable(_placed(f"{_kind_of(error)}: {_in_a_line(cause)}", _place_of(error)))
+    is_told = _report({"origin": origin, "is_lost": is_failure, **words})
     is_seen = _roda.await_process_end(origin, int(_CULPRIT_SECONDS * 1e6)) is not None
     if not is_told or not is_seen:
         time.sleep(_SECONDS_TO_BE_SEEN)
