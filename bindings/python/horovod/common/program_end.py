@@ -35,7 +35,8 @@ _BEGINNING, _END = 200, 100  # of a longer text: a DataLoader's ends with the er
 _MOST_OF_LINE = 500  # characters of a traceback, twice
 _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
 
-# Each waits for operations that a framework begins later than the program says; called before a rank leaves the job.
+# Each waits for operations that a framework begins later than the program says; called before a rank leaves the job or
+# removes a process set.
 finishers: list[Callable[[], None]] = []
 
 _owner = 0  # the process that has the hooks
