@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -126,6 +127,16 @@ def test_what_is_no_record_is_refused(capsys: pytest.CaptureFixture[str], tmp_pa
         }.items():
             assert doctor.main([job]) == 1
             assert why in capsys.readouterr().err
+
+
+def test_who_comes_too_late_to_save_says_so_where_no_engine_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    flight.save(os.getpid(), str(tmp_path))
+    assert "are no ranks of a Roda job that runs" in capsys.readouterr().err
+    (tmp_path / "roda-flight.node.1.1.json").touch()
+    flight.save(os.getpid(), str(tmp_path))
+    assert not capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -313,3 +324,23 @@ def test_a_program_that_takes_the_signal_itself_is_not_asked_for_its_stack() -> 
         assert program.stdout.readline() == "ready\n"
         assert stacks.ask([program.pid]) == {}
         assert program.communicate()[0] == ""
+
+
+OFFERS = """
+import sys
+from horovod.common import stacks
+stacks.offer()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_all_who_ask_at_once_are_answered() -> None:
+    """Ranks that a scheduler ends together ask each other, and any one of them writes the dump."""
+    command = [sys.executable, "-c", OFFERS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout.readline() == "ready\n"
+        with ThreadPoolExecutor(8) as many:
+            told = list(many.map(stacks.ask, [[program.pid]] * 8))
+        assert told == [{program.pid: ["<string>:6 in <module>"]}] * 8
+        program.communicate()

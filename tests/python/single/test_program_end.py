@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import json
+import multiprocessing.pool
 import os
 import re
 import shutil
@@ -301,6 +302,52 @@ def test_any_error_is_described() -> None:
         group_of = builtins.ExceptionGroup
         group = group_of("some", [group_of("more", [in_library]), KeyError(1)])
         assert describe(group) == f"{describe(in_library)}, in ExceptionGroup: some (2 sub-exceptions)"
+
+
+# As TensorFlow, JAX and PyTorch's DataLoader tell of an error in a function of the user's that they call.
+QUOTES = """Graph execution error: Detected at node EagerPyFunc defined at (most recent call last):
+  File "train.py", line 43, in <module>
+
+KeyError: 1
+Traceback (most recent call last):
+
+  File "/usr/lib/python3/dist-packages/framework/script_ops.py", line 267, in __call__
+    return func(device, token, args)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^
+
+  File "data.py", line 7, in label
+    raise ValueError("bad label 17")
+
+ValueError: bad label 17
+
+\t [[{{node EagerPyFunc}}]]"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (QUOTES, r"ValueError: bad label 17 \(data\.py:7\), in RuntimeError"),
+        (QUOTES[: QUOTES.index("Traceback")], r"KeyError: 1 \(train\.py:43\), in RuntimeError"),
+        (QUOTES[: QUOTES.index("ValueError: ")], r"RuntimeError: Graph execution .*"),  # cut
+        ("see above (most recent call last):\nnothing", r"RuntimeError: see above \(most recent call last\): nothing"),
+    ],
+)
+def test_an_error_that_a_framework_quotes_is_named_before_its_own(text: str, told: str) -> None:
+    def fail() -> None:
+        raise RuntimeError(text)
+
+    assert re.fullmatch(told + r" \(.*test_program_end\.py:\d+\)", describe(caught(fail)))
+
+
+def test_the_line_is_of_a_file_and_of_the_process_that_failed() -> None:
+    functions: dict = {}
+    exec("def made_by_a_framework(): raise ValueError(1)", functions)  # noqa: S102
+    words = describe(caught(functions["made_by_a_framework"]))
+    assert re.fullmatch(r"ValueError: 1 \(.*test_program_end\.py:\d+\)", words)
+
+    error = caught(lambda: json.loads("{"))
+    error.__cause__ = multiprocessing.pool.RemoteTraceback(QUOTES)
+    assert describe(error).startswith("ValueError: bad label 17 (data.py:7), in json.decoder.JSONDecodeError (")
 
 
 def told(error: str, origin: int | None = None, is_lost: bool = False) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from horovod import _roda
+from horovod.common import program_end
 from horovod.common.claims import Claims
 from horovod.common.util import ranks_in_brief
 
@@ -271,6 +272,8 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     set_id = process_set.process_set_id
     if set_id is None or set_id == 0:
         return False
+    if process_set.included():
+        program_end.finish()  # what the program has asked the set for, and a framework has yet to begin
     for entry in [process_set, *(entry for entry in _registered if entry.process_set_id == set_id)]:
         entry._invalidate()  # init() of a running engine may have bound several objects to one set
     _registered[:] = [entry for entry in _registered if entry.process_set_id is not None]

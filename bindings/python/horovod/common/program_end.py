@@ -13,6 +13,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -34,7 +35,8 @@ _BEGINNING, _END = 200, 100  # of a longer text: a DataLoader's ends with the er
 _MOST_OF_LINE = 500  # characters of a traceback, twice
 _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe takes at once
 
-# Each waits for operations that a framework begins later than the program says; called before a rank leaves the job.
+# Each waits for operations that a framework begins later than the program says; called before a rank leaves the job or
+# removes a process set.
 finishers: list[Callable[[], None]] = []
 
 _owner = 0  # the process that has the hooks
@@ -45,6 +47,8 @@ _ended_by: BaseException | None = None  # what this program ends by, as far as a
 _thread_ended = ""  # how a thread did for which the others do not wait, as far as the program's end goes
 
 _OUTERMOST = ("<module>", "_run_module_as_main")  # of a program that runs: of a file, of python -m
+_CALLS = "(most recent call last):\n"  # of a traceback in the text of an error
+_FRAME = re.compile(r'  File "(.+)", line (\d{1,9})\b')
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # of Python 3.11
 
 
@@ -88,17 +92,38 @@ def describe(error: BaseException) -> str:
     group = error
     while isinstance(error, _GROUP):
         error = error.exceptions[0]
-    place = _place_of(error) or _place_of(group)
-    text = _named(error) + (f" ({place})" if place else "")
+    is_of_process = type(error.__cause__).__name__.endswith("RemoteTraceback")  # multiprocessing's, concurrent.futures'
+    quoted = _quoted_in(error.__cause__ if is_of_process else error)
+    text = _placed(_kind_of(error) if quoted else _named(error), _place_of(error) or _place_of(group))
+    text = f"{quoted}, in {text}" if quoted else text
     return text if error is group else f"{text}, in {_named(group)}"
 
 
-def _named(error: BaseException) -> str:
+def _quoted_in(error: BaseException | None) -> str:
+    """Return the error that a framework's own quotes with its traceback: of a callback, a graph, another process."""
+    _, is_quoted, quoted = _text_of(error).rpartition(_CALLS)
+    frames, text = [], ""
+    for line in quoted.splitlines() if is_quoted else ():
+        if frame := _FRAME.match(line):
+            frames.append((frame[1], int(frame[2])))
+        elif frames and line[:1].strip():
+            text = line
+            break
+    return printable(_placed(_in_a_line(text), _place_in(frames))) if text else ""
+
+
+def _kind_of(error: BaseException) -> str:
     name, module = type(error).__qualname__, type(error).__module__
-    if module not in ("builtins", "__main__"):
-        name = f"{module}.{name}"
+    return name if module in ("builtins", "__main__") else f"{module}.{name}"
+
+
+def _named(error: BaseException) -> str:
     text = _in_a_line(error)
-    return printable(name + (f": {text}" if text else ""))
+    return printable(_kind_of(error) + (f": {text}" if text else ""))
+
+
+def _placed(text: str, place: str) -> str:
+    return text + (f" ({place})" if place else "")
 
 
 def _text_of(error: object) -> str:
@@ -117,9 +142,13 @@ def _cut(text: str, beginning: int, end: int) -> str:
 
 
 def _place_of(error: BaseException) -> str:
-    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    return _place_in([(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)])
+
+
+def _place_in(lines: list[tuple[str, int]]) -> str:
     own = [line for line in lines if not _is_librarys(line[0])]
-    return printable(_format_place(*(own or lines)[-1])) if lines else ""
+    files = [line for line in own if not line[0].startswith("<")]  # frameworks make functions from strings
+    return printable(_format_place(*(files or own or lines)[-1])) if lines else ""
 
 
 def _is_librarys(file: str) -> bool:
@@ -168,9 +197,11 @@ def end_by(error: BaseException, by: str = "ended with ") -> bool:
     origin = abort_for(error, by)
     if origin is None:
         return False
-    cause = _roda.end_cause()
-    is_failure = cause is not None and not cause[2]  # that rank may have ended in peace, while this one waited
-    is_told = _report({"origin": origin, "is_lost": is_failure, **_own_words(error)})
+    _, cause, is_asked_for = _roda.end_cause() or (origin, "", True)
+    is_failure = not is_asked_for  # that rank may have ended in peace, while this one waited
+    words = _own_words(error)
+    words["error"] = printable(_placed(f"{_kind_of(error)}: {_in_a_line(cause)}", _place_of(error)))
+    is_told = _report({"origin": origin, "is_lost": is_failure, **words})
     is_seen = _roda.await_process_end(origin, int(_CULPRIT_SECONDS * 1e6)) is not None
     if not is_told or not is_seen:
         time.sleep(_SECONDS_TO_BE_SEEN)

@@ -64,10 +64,11 @@ def ask(pids: Iterable[int]) -> dict[int, list[str]]:
     told: dict[int, list[str]] = {}
     with contextlib.ExitStack() as files:
         asked: dict[int, IO[bytes]] = {}
-        for pid in pids:
-            with contextlib.suppress(OSError):  # ended meanwhile, or asked by somebody else right now
+        ends = time.monotonic() + _MOST_SECONDS
+        for pid in sorted(pids):  # in one order, so that two who ask do not wait for each other
+            with contextlib.suppress(OSError):  # ended meanwhile, or somebody else asks for ever
                 file = files.enter_context(_open(pid))
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(file, ends)
                 file.truncate(0)
                 os.kill(pid, _SIGNAL)
                 asked[pid] = file
@@ -99,6 +100,17 @@ def _open(pid: int) -> IO[bytes]:
             if _FILE.fullmatch(os.readlink(each)):
                 return each.open("r+b", buffering=0)
     raise FileNotFoundError(f"process {pid} offers no stack")
+
+
+def _lock(file: IO[bytes], ends: float) -> None:
+    """Wait until nobody else asks: ranks that are ended together ask each other, and any of them may write the dump."""
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(_LOOK_EVERY)
 
 
 def _status(pid: int) -> str:
