@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -43,6 +45,7 @@ def test_ranks_and_bytes_read_well() -> None:
     assert ranks_in_words([2]) == "rank 2"
     assert ranks_in_words([1, 0]) == "ranks 0 and 1"
     assert ranks_in_words([0, 1, 2, 3, 7]) == "ranks 0 to 3 and 7"
+    assert ranks_in_words([0, 1, 3]) == "ranks 0, 1 and 3"
     assert bytes_in_words(4 << 20) == "4 MiB"
 
 
@@ -297,14 +300,17 @@ def test_children_that_are_ended_save_nothing(tmp_path: Path) -> None:
     assert done.stderr.count("The flight recorder: ") == 1, "by the process itself"
 
 
-KEEPS_A_SIGNAL = """
-import signal, sys
+OFFERS = """
+import sys
 from horovod.common import stacks
-signal.signal(signal.SIGURG, lambda *_: print("seen"))
 stacks.offer()
 print("ready", flush=True)
 sys.stdin.read()
 """
+KEEPS_A_SIGNAL = f"""
+import signal
+signal.signal(signal.SIGURG, lambda *_: print("seen"))
+{OFFERS}"""
 
 
 def test_a_program_that_takes_the_signal_itself_is_not_asked_for_its_stack() -> None:
@@ -313,3 +319,21 @@ def test_a_program_that_takes_the_signal_itself_is_not_asked_for_its_stack() -> 
         assert program.stdout.readline() == "ready\n"
         assert stacks.ask([program.pid]) == {}
         assert program.communicate()[0] == ""
+
+
+def test_two_that_ask_at_once_are_both_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As two ranks that are ended together do: the first one's dump has both."""
+    command = [sys.executable, "-c", OFFERS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asked:
+        assert asked.stdout.readline() == "ready\n"
+        other = stacks._open(asked.pid)
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def let_go(_: float) -> None:
+            other.close()
+            time.sleep(0.001)
+
+        with other, monkeypatch.context() as patch:
+            patch.setattr(stacks, "time", SimpleNamespace(monotonic=time.monotonic, sleep=let_go))
+            assert asked.pid in stacks.ask([asked.pid])
+        asked.communicate()

@@ -64,10 +64,11 @@ def ask(pids: Iterable[int]) -> dict[int, list[str]]:
     told: dict[int, list[str]] = {}
     with contextlib.ExitStack() as files:
         asked: dict[int, IO[bytes]] = {}
-        for pid in pids:
-            with contextlib.suppress(OSError):  # ended meanwhile, or asked by somebody else right now
+        ends = time.monotonic() + _MOST_SECONDS
+        for pid in sorted(pids):  # whoever else asks the same ones begins with the same one, and waits there
+            with contextlib.suppress(OSError):  # ended meanwhile, or asked by somebody else all the time
                 file = files.enter_context(_open(pid))
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(file, ends)
                 file.truncate(0)
                 os.kill(pid, _SIGNAL)
                 asked[pid] = file
@@ -78,6 +79,16 @@ def ask(pids: Iterable[int]) -> dict[int, list[str]]:
                     time.sleep(_LOOK_EVERY)
                 told[pid] = _read(file, os.readlink(f"/proc/{pid}/cwd"))
     return told
+
+
+def _lock(file: IO[bytes], ends: float) -> None:
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= ends:
+                raise
+        time.sleep(_LOOK_EVERY)
 
 
 def line_of(stack: Sequence[str]) -> str:
