@@ -222,7 +222,7 @@ def test_the_view_has_the_ranks_of_all_hosts(runner: Runner, two_hosts: Network)
     view = [sys.executable, "-m", "horovod.observe.top", pids["0"], "--rsh-agent", str(two_hosts.agent)]
 
     def look(*arguments: str) -> subprocess.Popen[str]:
-        command = two_hosts.command(here, [*view, "-i", "0.2", *arguments])
+        command = two_hosts.command(here, [*view, "--interval", "0.2", *arguments])
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     with look("--once") as once:

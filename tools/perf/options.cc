@@ -125,7 +125,7 @@ void add_how(CLI::App* app, Options* options) {
   app->add_option("-w,--warmup", options->warmup, "operations before the timed ones (by size)")
       ->type_name("N")
       ->check(number_in(0, 1e9));
-  app->add_option("-i,--iterations", options->iterations, "timed operations (by size)")
+  app->add_option("--iterations", options->iterations, "timed operations (by size)")
       ->type_name("N")
       ->check(number_in(1, 1e9));
   const auto place = [options, places](const std::string& name) { options->place = places.at(name); };

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from horovod.child import Ended, run
-from horovod.command_line import Parser, tool
+from horovod.command_line import Parser, fail, tool
 from horovod.doctor.finding import install_line
 from horovod.places import PACKAGE, headers_folder, users_folder
 from horovod.version import add_version
@@ -301,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             installed = folder / built.name
             os.replace(built, installed)
     except (BuildError, OSError) as error:
-        print(f"roda-build-plugin: {error}", file=sys.stderr)
+        fail("roda-build-plugin", error)
         return 1
     print(f"roda-build-plugin: {installed}: {about} ({time.monotonic() - started:.0f} s)")
     if options.output:

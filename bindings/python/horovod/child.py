@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import IO
+
+MOST_OF_OUTPUT = 1 << 20  # characters of a stream that are kept
+_END_SECONDS = 3.0  # for a command to obey a signal
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that has ended: its status (None: it took too long and was ended) and what it printed."""
+    """A command that has ended: its status (None: it took too long and was ended) and what it printed.
+
+    Of a stream with more than ``MOST_OF_OUTPUT`` characters one more than these is kept.
+    """
 
     status: int | None
     stdout: str
@@ -29,10 +39,23 @@ class Ended:
         return lines[-1] if lines else f"it ended with status {self.status} and printed nothing"
 
 
+def _most_of(pipe: IO[str]) -> str:
+    """Read to the end, whatever is kept: who prints is not held up."""
+    with pipe:
+        kept = pipe.read(MOST_OF_OUTPUT + 1)
+        while pipe.read(1 << 16):
+            continue
+    return kept
+
+
 def run(command: Sequence[str], limit: float, environment: Mapping[str, str] | None = None) -> Ended:
-    """Run a command for at most `limit` seconds, with all that it starts."""
+    """Run a command for at most `limit` seconds, with all that it starts, away from the terminal.
+
+    What must speak with a terminal, goes on, or runs where this package is not, is started otherwise: ssh, which may
+    ask for a password, the ranks and their agents, and what an agent runs.
+    """
     try:
-        process = subprocess.Popen(  # noqa: S603 (programs of this installation and the user's own mpirun)
+        process = subprocess.Popen(  # noqa: S603 (programs of this installation and the user's own)
             command,
             env=None if environment is None else dict(environment),
             stdin=subprocess.DEVNULL,
@@ -44,12 +67,26 @@ def run(command: Sequence[str], limit: float, environment: Mapping[str, str] | N
         )
     except OSError as error:
         return Ended(127, "", f"{command[0]}: {error.strerror}")
+    printed: dict[str, str] = {}
+
+    def read(name: str, pipe: IO[str]) -> None:
+        printed[name] = _most_of(pipe)
+
+    readers = [
+        threading.Thread(target=read, args=each, name="roda-child", daemon=True)
+        for each in (("stdout", process.stdout), ("stderr", process.stderr))
+    ]
+    for reader in readers:
+        reader.start()
     for sign in (None, signal.SIGTERM, signal.SIGKILL):
         if sign is not None:
-            os.killpg(process.pid, sign)
-        try:
-            stdout, stderr = process.communicate(timeout=limit if sign is None else 3)
-        except subprocess.TimeoutExpired:
-            continue
-        return Ended(process.returncode if sign is None else None, stdout, stderr)
-    return Ended(None, "", "")
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, sign)
+        deadline = time.monotonic() + (limit if sign is None else _END_SECONDS)
+        for reader in readers:
+            reader.join(max(0.0, deadline - time.monotonic()))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.1, deadline - time.monotonic()))
+            if len(printed) == len(readers):
+                return Ended(process.returncode if sign is None else None, printed["stdout"], printed["stderr"])
+    return Ended(None, printed.get("stdout", ""), printed.get("stderr", ""))

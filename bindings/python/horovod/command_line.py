@@ -15,6 +15,8 @@ from typing import Any, NoReturn, Optional, TextIO
 _BROKEN_PIPE = 128 + 13  # as of a program that the signal ends
 _INTERRUPTED = 128 + 2
 
+_KINDS = {"int": "no whole number", "float": "no number"}  # of a value that is not one
+
 Main = Callable[..., Optional[int]]
 
 
@@ -49,12 +51,24 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with a line that names what is wrong."""
         name = paints(sys.stderr)(f"{self.prog}:", "1;31")
+        message = re.sub(r"invalid (\w+) value: (.*)", lambda odd: f"{odd[2]} is {_KINDS.get(odd[1], odd[1])}", message)
         self.exit(2, f"{name} {message}{self._nearest(message)} (`{self.prog} --help` prints the options)\n")
 
     def _nearest(self, message: str) -> str:
         unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)
         close = difflib.get_close_matches(unknown[1], self._option_string_actions, 1) if unknown else []
         return f"; did you mean {close[0]}?" if close else ""
+
+
+def in_words(error: BaseException) -> str:
+    """Return an error's text; of a file that can't be used its name and why, without the number of the error."""
+    is_of_a_file = isinstance(error, OSError) and error.filename and error.strerror
+    return f"{error.filename}: {error.strerror}" if is_of_a_file else str(error)  # type: ignore[attr-defined]
+
+
+def fail(program: str, error: BaseException) -> None:
+    """Print what a program ends for, on standard error."""
+    print(paints(sys.stderr)(f"{program}:", "1;31"), in_words(error), file=sys.stderr)
 
 
 def is_unread(error: BaseException) -> bool:

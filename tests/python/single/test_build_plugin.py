@@ -15,7 +15,7 @@ from horovod import build_plugin
 
 PERF = str(Path(horovod.__file__).parent / "bin" / "roda-perf")
 INFO = str(Path(horovod.__file__).parent / "bin" / "roda-info")
-TINY = ["-c", "allreduce", "-s", "64K", "-i", "3", "--json"]
+TINY = ["-c", "allreduce", "-s", "64K", "--iterations", "3", "--json"]
 
 pytestmark = pytest.mark.skipif(
     shutil.which("c++") is None or not build_plugin.SOURCE.is_dir(), reason="no compiler, or no sources in the package"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,42 @@ def test_the_native_programs_speak_as_the_others_do(name: str) -> None:
 def test_values_that_do_not_fit_are_told_as_they_were_typed(line: str, told: str) -> None:
     done = subprocess.run(line.split(), capture_output=True, text=True)
     assert done.stderr == f"{line.split()[0]}: {told} (`{line.split()[0]} --help` prints the options)\n"
+
+
+def test_one_letter_has_one_meaning() -> None:
+    """Of the private key for ssh, as in ssh itself; and no other program has it."""
+    meanings = {name: parser()._option_string_actions.get("-i") for name, parser in PARSERS.items()}
+    assert {action.dest for action in meanings.values() if action} == {"ssh_identity_file"}
+    assert meanings["roda-top"]
+    for name in NATIVE:
+        told = subprocess.run([name, "--help"], capture_output=True, text=True, check=True).stdout
+        assert not re.search(r"^ *-i\b", told, re.MULTILINE), name
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "line"),
+    [
+        (top.main, ["abc"], "roda-top: argument pid: 'abc' is no whole number (`roda-top --help` prints the options)"),
+        (top.main, ["--interval", "x"], "argument --interval: 'x' is no number (`roda-top --help` prints the options)"),
+        (trace.main, ["none.json"], "roda-trace: none.json: No such file or directory"),
+        (trace.main, ["text.json"], "roda-trace: text.json is no timeline: it is no JSON: Expecting value"),
+        (doctor.main, ["none/"], "roda-doctor: none: No such file or directory"),
+    ],
+)
+def test_what_can_not_be_read_is_told_in_words(
+    call: Callable[..., int],
+    arguments: list[str],
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.json").write_text("no")
+    with pytest.raises(SystemExit) if "argument" in line else contextlib.nullcontext():
+        assert call(arguments) == 1
+    (told,) = capsys.readouterr().err.splitlines()
+    assert line in told
 
 
 CALLS = {

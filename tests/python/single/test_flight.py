@@ -44,6 +44,7 @@ def test_ranks_and_bytes_read_well() -> None:
     assert ranks_in_words([2]) == "rank 2"
     assert ranks_in_words([1, 0]) == "ranks 0 and 1"
     assert ranks_in_words([0, 1, 2, 3, 7]) == "ranks 0 to 3 and 7"
+    assert ranks_in_words([0, 1, 3]) == "ranks 0, 1 and 3"
     assert bytes_in_words(4 << 20) == "4 MiB"
 
 
@@ -308,14 +309,17 @@ def test_children_that_are_ended_save_nothing(tmp_path: Path) -> None:
     assert done.stderr.count("The flight recorder: ") == 1, "by the process itself"
 
 
-KEEPS_A_SIGNAL = """
-import signal, sys
+OFFERS = """
+import sys
 from horovod.common import stacks
-signal.signal(signal.SIGURG, lambda *_: print("seen"))
 stacks.offer()
 print("ready", flush=True)
 sys.stdin.read()
 """
+KEEPS_A_SIGNAL = f"""
+import signal
+signal.signal(signal.SIGURG, lambda *_: print("seen"))
+{OFFERS}"""
 
 
 def test_a_program_that_takes_the_signal_itself_is_not_asked_for_its_stack() -> None:
@@ -324,15 +328,6 @@ def test_a_program_that_takes_the_signal_itself_is_not_asked_for_its_stack() -> 
         assert program.stdout.readline() == "ready\n"
         assert stacks.ask([program.pid]) == {}
         assert program.communicate()[0] == ""
-
-
-OFFERS = """
-import sys
-from horovod.common import stacks
-stacks.offer()
-print("ready", flush=True)
-sys.stdin.read()
-"""
 
 
 def test_all_who_ask_at_once_are_answered() -> None:

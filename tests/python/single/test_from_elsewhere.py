@@ -110,7 +110,7 @@ def test_a_job_of_any_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     (tmp_path / "dump").write_text(json.dumps({**DUMP, "ranks": ranks}))
     assert doctor.main([str(tmp_path / "dump")]) == 0
     told = capsys.readouterr().out
-    assert "Nothing is known here of ranks 1 and 2 and 4 to 1999999999, on other hosts." in told
+    assert "Nothing is known here of ranks 1, 2 and 4 to 1999999999, on other hosts." in told
 
 
 def test_what_a_terminal_obeys_is_not_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -213,9 +213,11 @@ def test_processes_that_ignore_the_polite_request(horovodrun: Launch) -> None:
 
 
 def test_a_command_that_is_not_there(horovodrun: Launch) -> None:
-    done = horovodrun("-np", "1", "no-such-command-anywhere")
-    assert done.returncode == 127
-    assert "cannot start no-such-command-anywhere" in done.stderr
+    for hosts in ([], ["-H", "localhost:2"]):  # where there may be other hosts, they are asked
+        done = horovodrun("-np", "2", *hosts, "no-such-command-anywhere")
+        assert done.returncode == 127
+        told = "horovodrun: cannot start no-such-command-anywhere: No such file or directory\n"
+        assert told == done.stderr if not hosts else told in done.stderr
 
 
 @pytest.mark.parametrize(

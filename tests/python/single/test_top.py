@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import socket
 import subprocess
@@ -121,6 +122,27 @@ def test_keys_sort_and_quit() -> None:
     told = [rates(steps_of_rank(0.1, 9, 9, n, n / 10), steps_of_rank(0.1, 10, 10, n, n / 10)) for n in range(4)]
     assert [each.rank.rank for each in top._sorted(told, "wait")] == [3, 2, 1, 0]
     assert [each.rank.rank for each in top._sorted(reversed(told), "rank")] == [0, 1, 2, 3]
+
+
+def test_the_view_fits_its_terminal() -> None:
+    told = [rates(steps_of_rank(0.1, 9, 9, n), steps_of_rank(0.1, 10, 10, n)) for n in range(64)]
+    lines = top.table(told, {}, size=os.terminal_size((50, 24))).splitlines()
+    assert len(lines) < 20
+    assert max(len(line) for line in lines[:-1]) <= 50
+    assert lines[-3] == "… and 50 more ranks"
+
+
+def test_steps_lately_are_a_row_of_bars(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert top.sparkline([0, 5, 10, 10, 2]) == "▁▅██▂"
+    assert top.sparkline([0, 0]) == "▁▁"
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    terminal = top._Terminal(is_used=True)
+    terminal.show("view", [0, 13.37], "rank")
+    terminal.show("view", [0, 0], "rank")
+    first, second = capsys.readouterr().out.split("\033[H\033[J")[1:]
+    assert first.startswith("view\n\nsteps/s  ▁█  13.4\n\n")
+    assert "steps/s" not in second
 
 
 def test_the_one_job_is_found_and_several_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,13 +308,13 @@ def test_a_job_is_watched_until_it_ends(
             assert reason in error
     with pytest.MonkeyPatch.context() as patch:  # other jobs may run here
         patch.setattr(jobs, "_own_processes", lambda: [each.pid for each in ranks])
-        assert top.main(["--once", "--json", "-i", "0.5"]) == 0
+        assert top.main(["--once", "--json", "--interval", "0.5"]) == 0
     told = capsys.readouterr()
     assert re.match(rf"roda-top: {job.pid}: 2 ranks, 2 here, for \d+ s: \S*python", told.err)
     assert [each["state"] for each in json.loads(told.out)["ranks"]] == ["running", "running"]
     file = tmp_path / "roda.prom"
     command = [sys.executable, "-c", "from horovod.observe.top import main; raise SystemExit(main())"]
-    arguments = ["-i", "0.5", "--prometheus-file", str(file), "--prometheus-port", "0", str(job.pid)]
+    arguments = ["--interval", "0.5", "--prometheus-file", str(file), "--prometheus-port", "0", str(job.pid)]
     with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watcher:
         address = watcher.stderr.readline().split()[-1]
         assert address.startswith("http://127.0.0.1:")

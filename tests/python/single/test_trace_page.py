@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -81,6 +82,32 @@ def test_the_map_tells_what_is_pointed_at(tab: Tab, planted: Path) -> None:
     for key in ("ArrowDown", "ArrowDown", *("ArrowRight",) * 13):
         tab.evaluate(f"by('heat').onkeydown(new KeyboardEvent('keydown', {{key: '{key}'}}))")
     assert tab.texts("#point") == ["rank 2, step 14: the others wait for it alone for 15 ms"]
+
+
+def test_a_step_opens_in_perfetto(tab: Tab, planted: Path) -> None:
+    """In a window that is given the step once it has answered."""
+    tab.open(planted)
+    tab.evaluate("window.sent = []; window.open = at => window.other = { at, postMessage: what => sent.push(what) }")
+    tab.click("#steps button", 2)
+    tab.click("#perfetto")
+    tab.evaluate("dispatchEvent(Object.assign(new Event('message'), { source: {}, data: 'PONG' }))")
+    assert tab.evaluate("sent.filter(each => each.perfetto).length") == 0
+    tab.evaluate("dispatchEvent(Object.assign(new Event('message'), { source: other, data: 'PONG' }))")
+    assert tab.evaluate("other.at") == "https://ui.perfetto.dev"
+    assert tab.evaluate("sent.at(-1).perfetto.title") == "Step 14"
+    events = json.loads(tab.evaluate("new TextDecoder().decode(sent.at(-1).perfetto.buffer)"))["traceEvents"]
+    assert [each["args"]["name"] for each in events if each["ph"] == "M"] == [f"rank {n} node0" for n in range(4)]
+    waits = {each["pid"]: each["dur"] for each in events if each["name"] == "wait for other ranks"}
+    assert set(waits) == {0, 1, 3}
+    assert "shm allreduce" in {each["name"] for each in events}
+
+
+def test_all_of_many_ranks_are_seen_at_once(tab: Tab, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page.render(trace.analyse(Job(64, 3).write(tmp_path))))
+    look_as(tab, 1280, "light")
+    tab.open(file)
+    assert tab.evaluate("document.querySelector('.scroll').scrollHeight <= document.querySelector('.scroll').clientHeight")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark"), (2400, "light")])

@@ -133,7 +133,7 @@ def _environment() -> dict[str, str]:
 def _two_ranks(transport: str) -> Ended:
     """Run an allreduce of :data:`SIZE` bytes on two ranks; an empty name is the engine's own choice."""
     program = str(PACKAGE / "bin" / "roda-perf")
-    command = [program, "-c", "allreduce", "-s", str(SIZE), "-w", "2", "-i", "10", "--json"]
+    command = [program, "-c", "allreduce", "-s", str(SIZE), "-w", "2", "--iterations", "10", "--json"]
     environment = _environment()
     if transport:
         command += ["-t", transport]

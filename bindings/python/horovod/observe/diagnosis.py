@@ -26,7 +26,7 @@ def _runs_in_words(runs: Sequence[tuple[int, int]]) -> str:
     """Return the same of ranks from the first to the last of each pair."""
     words = []
     for first, last in runs:
-        words += [f"{first} to {last}"] if last > first + 1 else [" and ".join(map(str, sorted({first, last})))]
+        words += [f"{first} to {last}"] if last > first + 1 else [str(each) for each in sorted({first, last})]
     text = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
     return f"rank{'s' if sum(last - first + 1 for first, last in runs) > 1 else ''} {text}"
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from horovod.command_line import Parser, tool
+from horovod.command_line import Parser, fail, tool
 from horovod.observe import flight
 from horovod.observe.diagnosis import describe, diagnose
 from horovod.observe.jobs import find_job
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.dump:
             flight.write_dump(ranks, options.dump)
     except (flight.NoRecordError, OSError) as error:
-        print(f"roda-doctor: {error}", file=sys.stderr)
+        fail("roda-doctor", error)
         return 1
     if options.json:
         print(json.dumps(flight.as_dict(ranks)))

@@ -446,6 +446,8 @@ def read_files(path: Path) -> list[Rank]:
 
     Raises
     ------
+    OSError
+        A file can't be read.
     NoRecordError
         There are none, or what is there is none.
     """
@@ -454,7 +456,7 @@ def read_files(path: Path) -> list[Rank]:
     for file in files:
         try:
             ranks.update({(rank.generation, rank.rank): rank for rank in ranks_of(read_text(file, _MOST_BYTES))})
-        except (OSError, NoRecordError, Fault) as error:
+        except (NoRecordError, Fault) as error:
             raise NoRecordError(f"{file} can't be read: {error}") from error
     if not ranks:
         raise NoRecordError(f"{path} has no dumps (roda-flight.*.json)")

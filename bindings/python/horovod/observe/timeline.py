@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+from horovod.command_line import in_words
 from horovod.common.model import Fault, anything, listed, modelled, number, of, parse, read_text, shown, text, whole
 
 PACKS = "MEMCPY_IN_FUSION_BUFFER"
@@ -209,6 +210,13 @@ def _about(event: Any, index: int = 0) -> About:
         raise fault.below(f"[{index}].args") from None
 
 
+def _refused(path: Path, error: OSError | Fault) -> NoTimelineError:
+    """Return the error of a file; of a fault in a field, the field is its subject."""
+    if isinstance(error, OSError):
+        return NoTimelineError(in_words(error))
+    return NoTimelineError(f"{path} is no timeline: {'' if str(error)[:1] in '[.' else 'it '}{error}")
+
+
 class TimelineFile:
     """A rank's file, open to be read whole or in parts.
 
@@ -225,9 +233,9 @@ class TimelineFile:
             self.has_lines = self.size > _HEAD and self._begins_with_lines()
             about = next(map(_about, filter(_tells_of_the_file, next(self._chunks(0, _HEAD)))), _NOTHING)
         except (OSError, Fault) as error:
-            raise NoTimelineError(f"{path} is no timeline: {error}") from error
+            raise _refused(path, error) from error
         if about.start_time_since_epoch_in_micros is None:
-            raise NoTimelineError(f"{path} is no timeline: has no event that tells start_time_since_epoch_in_micros")
+            raise _refused(path, Fault("has no event that tells start_time_since_epoch_in_micros"))
         self.about = about
 
     def _begins_with_lines(self) -> bool:
@@ -264,7 +272,7 @@ class TimelineFile:
             for events in self._chunks(begin, self.size if end is None else end):
                 yield from reader.take(events)
         except (OSError, Fault) as error:
-            raise NoTimelineError(f"{self.path} is no timeline: {error}") from error
+            raise _refused(self.path, error) from error
 
     def timeline(self, parts: Iterable[tuple[int, int]] = ((0, 1 << 62),)) -> RankTimeline:
         """Return what parts of the file tell of, by default all of it; NoTimelineError when that is nothing."""

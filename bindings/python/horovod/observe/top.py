@@ -7,15 +7,17 @@ import contextlib
 import json
 import os
 import select
+import statistics
 import sys
 import termios
 import time
 import tty
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from horovod.command_line import Parser, is_unread, paints, tool
+from horovod.command_line import Parser, fail, is_unread, paints, tool
 from horovod.observe import flight
 from horovod.observe.diagnosis import bytes_in_words
 from horovod.observe.jobs import find_job
@@ -33,32 +35,54 @@ _ORDERS: dict[str, Callable[[Rates], float]] = {
 }
 
 
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+_REMEMBERED = 40  # looks
+
+
+def sparkline(rates: Sequence[float]) -> str:
+    """Return rates as a row of bars, of which the largest is the highest."""
+    most = max(rates, default=0.0) or 1.0
+    return "".join(_HEIGHTS[round((len(_HEIGHTS) - 1) * each / most)] for each in rates)
+
+
 def _sorted(told: Iterable[Rates], order: str) -> list[Rates]:
     by_rank = sorted(told, key=lambda each: each.rank.rank)
     return sorted(by_rank, key=_ORDERS[order], reverse=order != "rank")
 
 
 def table(
-    told: Sequence[Rates], unknown: Mapping[str, str], paint: Callable[[str, str], str] = lambda text, _: text
+    told: Sequence[Rates],
+    unknown: Mapping[str, str],
+    paint: Callable[[str, str], str] = lambda text, _: text,
+    size: os.terminal_size | None = None,
 ) -> str:
-    """Return the view: a line for each rank, what is wrong with the job, and the hosts of which nothing is known."""
+    """Return the view: a line for each rank, what is wrong with the job, and the hosts of which nothing is known.
+
+    With the `size` of a terminal lines of ranks are cut to fit, and ranks that have no room are counted.
+    """
     width = max((len(each.rank.host) for each in told), default=4)
     head = (
         f"{'rank':>5} {'host':{width}} {'process':>8} {'state':8} {'steps/s':>8} {'ops/s':>9} {'bytes/s':>10} "
         "wait  run  transports"
     )
-    lines = [paint(head, "2")]
-    for each in told:
+    columns = size.columns if size else len(head) + 1000
+    room = max(size.lines - _OTHER_LINES, 1) if size else len(told)
+    lines = [paint(head[:columns], "2")]
+    for each in told[:room]:
         rank = each.rank
         steps = "-" if each.steps is None else f"{each.steps:.3g}"
         line = (
             f"{rank.rank:5} {rank.host:{width}} {rank.pid:8} {rank.process:8} {steps:>8} {each.operations:9.1f} "
             f"{bytes_in_words(each.bytes):>10} {each.waits:4.0%} {each.runs:4.0%}  {rank.transports}"
         )
-        lines.append(line if rank.process == "running" else paint(line, "31"))
+        lines.append(line[:columns] if rank.process == "running" else paint(line[:columns], "31"))
+    lines += [f"… and {len(told) - room} more ranks"] * (len(told) > room)
     first, *more = diagnosis(told)
     lines += ["", paint(first, "1"), *more]
     return "\n".join([*lines, *(f"Nothing is known of {host}: {why}" for host, why in unknown.items())])
+
+
+_OTHER_LINES = 10  # of a terminal: head, what is wrong, steps, keys
 
 
 def as_json(told: Sequence[Rates], unknown: Mapping[str, str]) -> str:
@@ -86,14 +110,13 @@ def _parser() -> Parser:
         ],
         description="Show what the ranks of a job do, until it ends. The processes are only looked at. "
         "On a terminal q quits, and s sorts by another column.",
-        conflict_handler="resolve",  # -i is the interval here, and no key of ssh
     )
     add_others(parser)
     add_version(parser)
     parser.add_argument(
         "pid", type=int, nargs="?", help="process id of a rank or the launcher; by default of the one job here"
     )
-    parser.add_argument("-i", "--interval", type=float, default=1.0, metavar="SECONDS", help="time between looks (1)")
+    parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="time between looks (1)")
     parser.add_argument("--once", action="store_true", help="look once, over one interval, and end")
     parser.add_argument("--json", action="store_true", help="print a line of JSON at each look")
     parser.add_argument("--quiet", action="store_true", help="show nothing; only write metrics for Prometheus")
@@ -163,10 +186,17 @@ class _Terminal:
         if self._saved:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._saved)
 
-    def show(self, text: str, order: str) -> None:
-        """Show a look."""
+    @property
+    def size(self) -> os.terminal_size | None:
+        """Its columns and lines; None where there is none."""
+        return os.get_terminal_size(sys.stdout.fileno()) if self._is_used else None
+
+    def show(self, text: str, steps: Sequence[float], order: str) -> None:
+        """Show a look, and how many steps a second there were in those before."""
         if self._is_used:
-            text = f"\033[H\033[J{text}\n\n{self.paint(f'sorted by {order}; s: by another column, q: quit', '2')}"
+            row = f"steps/s  {sparkline(steps)}  {steps[-1]:.3g}\n\n" if any(steps) else ""
+            keys = self.paint(f"sorted by {order}; s: by another column, q: quit", "2")
+            text = f"\033[H\033[J{text}\n\n{row}{keys}"
         print(text, flush=True)
 
     def wait(self, seconds: float) -> str:
@@ -195,13 +225,15 @@ def _pause(terminal: _Terminal, interval: float, order: str, show: Callable[[str
 def _watch(looks: Looks, others: Others[list[Rates]], options: argparse.Namespace, metrics: Metrics) -> None:
     here: list[Rates] = []
     told: list[Rates] = []
+    steps: deque[float] = deque(maxlen=_REMEMBERED)
     order = "rank"
 
     def show(order: str) -> None:
         if options.json:
             print(as_json(_sorted(told, order), others.unknown()), flush=True)
         elif told and not options.quiet:
-            terminal.show(table(_sorted(told, order), others.unknown(), terminal.paint), order)
+            view = table(_sorted(told, order), others.unknown(), terminal.paint, terminal.size)
+            terminal.show(view, steps, order)
 
     with _Terminal(is_used=not (options.once or options.quiet or options.json)) as terminal:
         while True:
@@ -214,6 +246,7 @@ def _watch(looks: Looks, others: Others[list[Rates]], options: argparse.Namespac
             here = looks.look()
             all_told = [*here, *(each for answer in others.answers() for each in answer)]
             told = list({each.rank.rank: each for each in all_told}.values())
+            steps.append(statistics.median(each.steps or 0.0 for each in told) if told else 0.0)
             metrics.tell(_sorted(told, "rank"))
             show(order)
             if options.once or (_are_gone(told) and others.are_over()):
@@ -250,12 +283,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.prometheus_port == 0:
             host = network.host_of_url(address)
             print(f"metrics are at http://{host}:{metrics.port}/metrics", file=sys.stderr)
-        with Others(options, ["horovod.observe.top", "-i", str(options.interval)], rates_of) as others:
+        with Others(options, ["horovod.observe.top", "--interval", str(options.interval)], rates_of) as others:
             _watch(looks, others, options, metrics)
     except (flight.NoRecordError, OSError) as error:
         if is_unread(error):
             raise
-        print(f"roda-top: {error}", file=sys.stderr)
+        fail("roda-top", error)
         return 1
     except KeyboardInterrupt:
         return 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from horovod.command_line import Parser, tool
+from horovod.command_line import Parser, fail, tool
 from horovod.common import model
 from horovod.common.model import of
 from horovod.observe import page, sampling, steps, timeline
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = analyse(options.timelines or find_timelines("roda-trace"), _read_measured(options.perf))
         options.output.write_text(page.render(report), encoding="utf-8")
     except (timeline.NoTimelineError, NoRecordError, OSError) as error:
-        print(f"roda-trace: {error}", file=sys.stderr)
+        fail("roda-trace", error)
         return 1
     for sentence in [*report.advice, *report.left_out]:
         print(sentence)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from horovod.command_line import is_unread, tool
+from horovod.command_line import fail, is_unread, tool
 from horovod.common.util import gloo_built, mpi_built, whole_number
 from horovod.runner import _results
 from horovod.runner.agent_host import count_cores, reason
@@ -198,6 +198,10 @@ def _with_python(command: Sequence[str]) -> list[str]:
     """Put a Python before a script that can't be executed by itself."""
     is_script = command[0].endswith(".py") and os.path.isfile(command[0]) and shutil.which(command[0]) is None
     return [*([sys.executable] if is_script else []), *command]
+
+
+def _runs_here_alone(args: argparse.Namespace) -> bool:
+    return not (args.hosts or args.hostfile or args.host_discovery_script or lsf.LSFUtils.using_lsf())
 
 
 def make_settings(args: argparse.Namespace) -> Settings:
@@ -398,10 +402,14 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
         if not args.command:
             make_parser().error("the command to run is missing")
         args.command = _with_python(args.command)
+        if _runs_here_alone(args) and shutil.which(args.command[0]) is None:
+            why = os.strerror(errno.EACCES if os.path.exists(args.command[0]) else errno.ENOENT)
+            fail("horovodrun", OSError(f"cannot start {args.command[0]}: {why}"))  # once, not from each rank
+            sys.exit(127)
     except (ValueError, OSError) as error:
         if is_unread(error):
             raise
-        print(f"horovodrun: {error}", file=sys.stderr)
+        fail("horovodrun", error)
         sys.exit(2)
     try:
         _run(args)
@@ -412,12 +420,12 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
     except ExternalLauncherError as error:
-        print(f"horovodrun: {error}", file=sys.stderr)
+        fail("horovodrun", error)
         sys.exit(error.exit_code)
     except (ValueError, RuntimeError, OSError, TimeoutException) as error:
         if is_unread(error):
             raise
-        print(f"horovodrun: {error}", file=sys.stderr)
+        fail("horovodrun", error)
         sys.exit(2 if isinstance(error, ValueError) else 1)  # what was asked for can't be, or it did not work
 
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
 import re
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO
 
+from horovod.child import MOST_OF_OUTPUT, run
 from horovod.runner.common.util.hosts import NAME, plain_name
 from horovod.runner.elastic.worker import HostUpdateResult
-from horovod.runner.util.threads import in_thread
 
 _LINE = re.compile(rf"^({NAME})(?::([0-9]{{1,6}}))?$")
 _SCRIPT_SECONDS = 10.0  # then a script counts as hanging
 _SHOWN = 200  # characters of a script's output in an error
-_MOST_OF_OUTPUT = 1 << 20  # characters
 _COOLDOWN_BOUNDS = (1, 3600)
 
 
@@ -91,15 +85,6 @@ def parse_hosts_and_slots(output: str, default_slots: int | None, source: str) -
     return hosts
 
 
-def _most_of(pipe: IO[str]) -> str:
-    """Read to the end; return one character more than is taken, at most."""
-    with pipe:
-        kept = pipe.read(_MOST_OF_OUTPUT + 1)
-        while pipe.read(1 << 16):
-            continue
-    return kept
-
-
 class HostDiscoveryScript(HostDiscovery):
     """Runs a command that prints a line ``host`` or ``host:slots`` for each host.
 
@@ -127,38 +112,16 @@ class HostDiscoveryScript(HostDiscovery):
             When it fails, hangs, or prints something else.
         """
         named = f"Failed to execute discovery script: {self._script}"
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", self._script],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        told: dict[str, str] = {}
-        readers = [
-            in_thread(lambda pipe=pipe, name=name: told.update({name: _most_of(pipe)}), name="horovod-discovery")
-            for name, pipe in (("output", process.stdout), ("errors", process.stderr))
-        ]
-        deadline = time.monotonic() + self._timeout
-        for reader in readers:
-            reader.join(max(0.0, deadline - time.monotonic()))
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.1, deadline - time.monotonic()))
-        if process.returncode is None or len(told) < len(readers):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        done = run(["/bin/sh", "-c", self._script], self._timeout)
+        if done.status is None:
             raise DiscoveryError(f"{named} has not ended within {self._timeout:g} seconds.")
-        output, errors = told["output"], told["errors"]
-        if len(output) > _MOST_OF_OUTPUT:
-            raise DiscoveryError(f"{named} printed more than {_MOST_OF_OUTPUT >> 20} MiB.")
-        if process.returncode != 0:
-            why = f": {errors.strip()[-_SHOWN:]}" if errors.strip() else ""
-            hint = " Make it executable (chmod +x)." if process.returncode == 126 else ""
-            raise DiscoveryError(f"{named} ended with status {process.returncode}{why}.{hint}")
-        return parse_hosts_and_slots(output, self._slots, f"Discovery script {self._script}")
+        if len(done.stdout) > MOST_OF_OUTPUT:
+            raise DiscoveryError(f"{named} printed more than {MOST_OF_OUTPUT >> 20} MiB.")
+        if done.status != 0:
+            why = f": {done.stderr.strip()[-_SHOWN:]}" if done.stderr.strip() else ""
+            hint = " Make it executable (chmod +x)." if done.status == 126 else ""
+            raise DiscoveryError(f"{named} ended with status {done.status}{why}.{hint}")
+        return parse_hosts_and_slots(done.stdout, self._slots, f"Discovery script {self._script}")
 
 
 # --- what has failed ---
