@@ -330,8 +330,9 @@ def test_a_program_that_takes_the_signal_itself_is_not_asked_for_its_stack() -> 
         assert program.communicate()[0] == ""
 
 
-def test_all_who_ask_at_once_are_answered() -> None:
+def test_all_who_ask_at_once_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks that a scheduler ends together ask each other, and any one of them writes the dump."""
+    monkeypatch.setattr(stacks, "_MOST_SECONDS", 60.0)  # however busy the machine is
     command = [sys.executable, "-c", OFFERS]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout.readline() == "ready\n"
