@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 from horovod.observe import doctor, flight, others, steps, timeline, trace
 from horovod.observe.diagnosis import diagnose
+from horovod.runner.boot import agent_text, boot_command, framed
 from horovod.runner.common.util import config_parser
 from horovod.runner.elastic.control import Control
 from horovod.runner.elastic.discovery import DiscoveryError, HostDiscoveryScript
@@ -292,6 +293,34 @@ def test_a_program_that_writes_into_the_agents_output(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "What came from the agent of host 192.0.2.1 is none of its messages: kind b'W'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [b"T", b"K", b""])
+def test_an_agent_that_is_told_to_end_starts_no_more_ranks(command: bytes) -> None:
+    """Of hundreds: the launcher waited until the last one was there."""
+    slots = [{"rank": rank, "environment": {}} for rank in range(3)]
+    told = {"command": ["true"], "function": None, "secret": "00", "grace": 1.0, "add_to_environment": True}
+    job = json.dumps({**told, "environment": {}, "slots": slots})
+    with subprocess.Popen(boot_command(sys.executable), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+        frames, _ = agent.communicate(agent_text() + framed(job) + command, timeout=60)
+    assert frames == b"roda-agent ready\n"
+
+
+def test_input_that_comes_before_the_ranks_reaches_all_of_them() -> None:
+    slots = [{"rank": rank, "environment": {}, "stdin": True} for rank in range(3)]
+    told = {"command": ["cat"], "function": None, "secret": "00", "grace": 60.0, "add_to_environment": True}
+    job = json.dumps({**told, "environment": {}, "slots": slots})
+    with subprocess.Popen(boot_command(sys.executable), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+        agent.stdin.write(agent_text() + framed(job) + b"I" + framed(b"early") + b"I" + framed(b""))
+        agent.stdin.flush()
+        frames = agent.stdout.read()
+        agent.stdin.close()
+    printed = [
+        (rank, data)
+        for kind, rank, data in Connection(HostJob("h", True, []), None).frames(frames[17:])
+        if kind == b"o"
+    ]
+    assert sorted(printed) == [(rank, b"early") for rank in range(3)]
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,8 @@ class Agent:
         self.commands = b""
         self.inputs = {}  # by rank: the pipe to its standard input, and what waits to be written there
         self.has_input_ended = False
+        self.early_input = []  # what came before every rank was there
+        self.is_starting = True
         self.reached = {}  # the variables that name the launcher's address
         self.launcher_gone = False
         self.out = bytearray()  # frames that the launcher has not taken yet
@@ -121,9 +123,14 @@ class Agent:
         if "reach" in self.job and not self.reach(**self.job["reach"]):
             self.stopping = True
         for slot in self.job["slots"]:
+            if select.select([0], [], [], 0.0)[0]:  # the launcher need not wait until many ranks are there to end them
+                self.command()
             if self.stopping:
                 break
             self.start(slot)
+        self.is_starting = False
+        for data in self.early_input:
+            self.take_input(data)
 
     def start(self, slot):
         """Start one rank."""
@@ -339,7 +346,10 @@ class Agent:
                     return
                 length = 9 + int(self.commands[1:9])
                 body = self.commands[9:length]
-                self.obey(json.loads(body)) if letter == b"J" else self.take_input(body)
+                if letter == b"J":
+                    self.obey(json.loads(body))
+                else:
+                    self.early_input.append(body) if self.is_starting else self.take_input(body)
             elif letter == b"K":
                 self.kill()
             elif letter == b"T":
