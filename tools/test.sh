@@ -173,7 +173,7 @@ mpirun_tests() {
 suite_python() {
   local spread=() # these tests wait half of the time: as many files at once as there are cores
   "$VENV/bin/python" -c 'import xdist' 2>/dev/null && spread=(--numprocesses "$JOBS" --dist loadfile)
-  REPORT_LIMIT=1200 pytest_report python tests/python/single "${spread[@]}" # compilers are at work beside
+  REPORT_LIMIT=1200 pytest_report python tests/programs tests/python/single "${spread[@]}" # compilers are at work beside
   rank_tests np1 horovodrun -np 1
   rank_tests np2 horovodrun -np 2
   command -v mpirun.openmpi >/dev/null || HOROVOD_CPU_OPERATIONS=shm rank_tests np3-shm horovodrun -np 3
@@ -214,6 +214,11 @@ in_framework() {
   "${@:2}"
 }
 
+# programs NAME: those of tests/programs whose names begin so.
+programs() {
+  pytest_report "programs-${1%%[_ ]*}" tests/programs -k "$1"
+}
+
 # What help(), type checkers and docs/compatibility.md say of the package, for the frameworks that are in this environment.
 LISTED=tests/python/single/test_compatibility.py
 SEEN=(tests/python/single/test_help.py tests/python/single/test_types.py "$LISTED")
@@ -225,6 +230,7 @@ suite_tensorflow() {
   PARALLEL_TESTS=(tests/python/keras)
   rank_tests keras-np2 horovodrun -np 2
   pytest_report tensorflow tests/python/tensorflow_jobs "${SEEN[@]}"
+  programs "tensorflow or keras_"
 }
 
 # full_job NAME FOLDER: in the environment of the moment, which need not be able to import the torch of .venv.
@@ -261,12 +267,14 @@ suite_mxnet() {
   rank_tests mxnet-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/mxnet/test_training.py) # where several ranks leave one out
   rank_tests mxnet-np3 horovodrun -np 3
+  programs mxnet_
 }
 
 # A Ray cluster on this machine, which waits half of its time: the suites after it go on beside it.
 suite_ray() {
   find_torch
   pytest_report ray-listed "$LISTED" # apart: its folder has a conftest.py of the same name
+  programs ray_
   beside ray pytest_report ray tests/python/ray
 }
 
@@ -296,6 +304,7 @@ suite_spark() {
   fi
   find_torch
   KERAS_BACKEND=torch pytest_report spark-listed "$LISTED" # apart: its folder has a conftest.py of the same name
+  programs spark_
   KERAS_BACKEND=torch REPORT_LIMIT=1800 pytest_report spark tests/python/spark
 }
 
