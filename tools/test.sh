@@ -178,7 +178,7 @@ mpirun_tests() {
 # One run for each thing that differs: one process, the default choice, more ranks than cores over sockets, an odd number of
 # ranks that mpirun starts over its MPI, and some of all without that.
 suite_python() {
-  REPORT_LIMIT=1200 spread_report python tests/python/single # compilers are at work beside
+  REPORT_LIMIT=1200 spread_report python tests/programs tests/python/single # compilers are at work beside
   rank_tests np1 horovodrun -np 1
   rank_tests np2 horovodrun -np 2
   command -v mpirun.openmpi >/dev/null || HOROVOD_CPU_OPERATIONS=shm rank_tests np3-shm horovodrun -np 3
@@ -219,6 +219,11 @@ in_framework() {
   "${@:2}"
 }
 
+# programs NAME: those of tests/programs whose names begin so.
+programs() {
+  pytest_report "programs-${1%%[_ ]*}" tests/programs -k "$1"
+}
+
 # What help(), type checkers and docs/compatibility.md say of the package, for the frameworks that are in this environment.
 LISTED=tests/python/single/test_compatibility.py
 SEEN=(tests/python/single/test_help.py tests/python/single/test_types.py "$LISTED")
@@ -230,6 +235,7 @@ suite_tensorflow() {
   PARALLEL_TESTS=(tests/python/keras)
   rank_tests keras-np2 horovodrun -np 2
   pytest_report tensorflow tests/python/tensorflow_jobs "${SEEN[@]}"
+  programs "tensorflow or keras_"
 }
 
 # full_job NAME FOLDER: in the environment of the moment, which need not be able to import the torch of .venv.
@@ -266,12 +272,14 @@ suite_mxnet() {
   rank_tests mxnet-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/mxnet/test_training.py) # where several ranks leave one out
   rank_tests mxnet-np3 horovodrun -np 3
+  programs mxnet_
 }
 
 # A Ray cluster on this machine, which waits half of its time: the suites after it go on beside it.
 suite_ray() {
   find_torch
   pytest_report ray-listed "$LISTED" # apart: its folder has a conftest.py of the same name
+  programs ray_
   beside ray pytest_report ray tests/python/ray
 }
 
@@ -301,6 +309,7 @@ suite_spark() {
   fi
   find_torch
   KERAS_BACKEND=torch pytest_report spark-listed "$LISTED" # apart: its folder has a conftest.py of the same name
+  programs spark_
   KERAS_BACKEND=torch REPORT_LIMIT=1800 pytest_report spark tests/python/spark
 }
 

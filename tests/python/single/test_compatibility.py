@@ -47,8 +47,7 @@ WORDS = re.findall(
     horovod.spark.common.cache horovod.spark.keras.bare horovod.spark.keras.tensorflow horovod.spark.keras.optimizer
     horovod.spark.torch.util horovod.spark.lightning.util _setup _init_process_sets MPI_LIB _load_library
     MPI_MXNET_LIB_PATH _check_extension_lambda get_keras_optimizer_base_type check_keras_optimizer_type
-    prefix_connection prefix_stream forward_stream compute_digest check_digest check_build WorkerNotificationService
-    WorkerNotificationClient horovod.runner.driver horovod.runner.task _allreduce_grad_async
+    prefix_stream forward_stream make_override_action horovod.runner.driver horovod.runner.task _allreduce_grad_async
     """,
 )
 CALLS: dict[str, Any] = {

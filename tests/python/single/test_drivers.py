@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import threading
 import time
@@ -217,7 +218,7 @@ def test_a_command_is_ended() -> None:
     client.run_command("sleep 600", {})
     assert client.stream_command_stdout(None) is None
     client.abort_command()
-    assert client.wait_for_command_exit_code() == -15
+    assert client.wait_for_command_exit_code() == 128 + signal.SIGTERM
     task.shutdown()
 
 

@@ -9,7 +9,12 @@ from types import SimpleNamespace
 import cloudpickle
 import pytest
 from horovod.common import util
-from horovod.common.exceptions import HorovodInternalError, HorovodVersionMismatchError, HostsUpdatedInterrupt
+from horovod.common.exceptions import (
+    HorovodInternalError,
+    HorovodVersionMismatchError,
+    HostsUpdatedInterrupt,
+    get_version_mismatch_message,
+)
 from horovod.runner.common.util.codec import dumps_base64, loads_base64
 from horovod.runner.common.util.timeout import Timeout, TimeoutException
 
@@ -89,6 +94,7 @@ def test_exceptions() -> None:
     error = HorovodVersionMismatchError("torch", "1", "2")
     assert isinstance(error, ImportError)
     assert (error.name, error.version, error.installed_version) == ("torch", "1", "2")
+    assert str(error) == get_version_mismatch_message("torch", "1", "2")
 
 
 def test_codec() -> None:
@@ -104,9 +110,10 @@ def test_timeout() -> None:
 
 
 def test_importing_the_package_or_its_launcher_imports_no_framework() -> None:
+    """Nor anything of the folder that only Horovod's internals need."""
     code = (
         "import horovod, horovod.runner.launch, horovod.common.basics, sys;"
-        "assert not {'torch', 'tensorflow', 'jax', 'mxnet'} & set(sys.modules)"
+        "assert not {'torch', 'tensorflow', 'jax', 'mxnet', 'horovod.runner.compat'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

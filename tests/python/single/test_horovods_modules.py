@@ -23,7 +23,7 @@ from horovod.runner.common.util.network import (
     Wire,
 )
 from horovod.runner.common.util.timeout import TimeoutException
-from horovod.runner.elastic import discovery
+from horovod.runner.elastic import discovery, worker
 from horovod.runner.elastic.discovery import FixedHosts, HostManager, HostState
 from horovod.runner.elastic.worker import HostUpdateResult
 from horovod.runner.http.http_client import put_data_into_kvstore, read_data_from_kvstore
@@ -97,6 +97,23 @@ def test_a_service_answers_those_that_know_the_secret() -> None:
         service.shutdown()
     with pytest.raises((OSError, EOFError)):
         client._send(4)
+
+
+def test_notices_of_changed_hosts() -> None:
+    heard: list[tuple[float, int]] = []
+
+    class Listener:
+        def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
+            heard.append((timestamp, update_res))
+
+    manager = worker.WorkerNotificationManager()
+    manager.register_listener(Listener())
+    service = worker.WorkerNotificationService(KEY, "lo", manager)
+    assert set(service.addresses()) == {"lo"}
+    client = worker.WorkerNotificationClient(service.addresses(), KEY, verbose=2)
+    client.notify_hosts_updated(7.5, worker.HostUpdateResult.added)
+    assert heard == [(7.5, worker.HostUpdateResult.added)]
+    service.shutdown()
 
 
 def test_a_data_services_dispatchers_and_workers() -> None:

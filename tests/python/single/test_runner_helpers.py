@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import multiprocessing
 import os
 import re
 import signal
@@ -14,10 +15,19 @@ import threading
 import time
 from pathlib import Path
 
+import horovod
 import psutil
 import pytest
+from horovod.runner import launch
 from horovod.runner.common.util import safe_shell_exec
 from horovod.runner.common.util.host_hash import _hash, host_hash
+from horovod.runner.common.util.secret import (
+    DIGEST_LENGTH,
+    SECRET_LENGTH,
+    check_digest,
+    compute_digest,
+    make_secret_key,
+)
 from horovod.runner.util import network
 from horovod.runner.util.streams import Pipe
 from horovod.runner.util.threads import execute_function_multithreaded, in_thread, on_event
@@ -111,6 +121,31 @@ def test_output_of_a_command() -> None:
     assert re.fullmatch(r"\w+ +\w+ +\d+ \d+:\d+:\d+ \d+\[0\]<stdout>:text\n", out.getvalue())
 
 
+def test_lines_of_a_connection() -> None:
+    reader, writer = multiprocessing.Pipe(duplex=False)
+    os.write(writer.fileno(), b"one\rtwo\nrest")
+    writer.close()
+    out = io.StringIO()
+    safe_shell_exec.prefix_connection(reader, out, "name", 7, False)
+    assert (out.getvalue(), reader.closed) == ("[7]<name>:one\r[7]<name>:two\n[7]<name>:rest", True)
+
+
+def test_digests() -> None:
+    key, message = make_secret_key(), b"a message"
+    digest = compute_digest(key, message)
+    assert (len(key), len(digest)) == (SECRET_LENGTH, DIGEST_LENGTH)
+    assert check_digest(key, message, digest)
+    assert not check_digest(key, b"another", digest)
+    assert not check_digest(make_secret_key(), message, digest)
+
+
+def test_what_is_built_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        launch.check_build(verbose=False)
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith(f"Horovod v{horovod.__version__}:\n\nAvailable Frameworks:\n    [")
+
+
 @pytest.mark.parametrize("stubborn", [False, True])
 def test_an_event_ends_a_command_and_its_children(monkeypatch: pytest.MonkeyPatch, stubborn: bool) -> None:
     assert safe_shell_exec.GRACEFUL_TERMINATION_TIME_S == 5
@@ -122,7 +157,7 @@ def test_an_event_ends_a_command_and_its_children(monkeypatch: pytest.MonkeyPatc
     wait_for(lambda: out.getvalue().endswith("\n"))
     event.set()
     running.join(10)
-    assert codes == [-signal.SIGKILL if stubborn else -signal.SIGTERM]
+    assert codes == [128 + (signal.SIGKILL if stubborn else signal.SIGTERM)]
     child = int(out.getvalue())
     wait_for(lambda: has_ended(child))
 

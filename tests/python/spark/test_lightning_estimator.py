@@ -80,6 +80,16 @@ def test_fits_that_go_on_and_a_module_that_is_not_lightnings(context: Any, tmp_p
     predicted = PipelineModel.load(str(tmp_path / "pipeline")).transform(rows).collect()
     assert np.mean([(line["total"] - line["total__output"]) ** 2 for line in predicted]) < 0.5
 
+    class Hundredfold(estimators.TorchModel):
+        def get_prediction_fn(self) -> Any:
+            plainly = super().get_prediction_fn()
+            return lambda model, row: 100 * plainly(model, row)
+
+    names = {"feature_columns": ["x"], "label_columns": ["total"], "_metadata": again._get_metadata()}
+    larger = Hundredfold(model=again.getModel(), input_shapes=[[-1, 4]], **names).transform(rows).collect()
+    expected = {tuple(line["x"]): 100 * line["total__output"] for line in predicted}
+    assert {tuple(line["x"]): line["total__output"] for line in larger} == pytest.approx(expected, rel=1e-4)
+
     plain = torch.nn.Linear(4, 1)
     wrapped = estimators.TorchEstimator(
         model=plain, optimizer=torch.optim.SGD(plain.parameters(), 0.05), loss=torch.nn.MSELoss(), epochs=2,

@@ -31,6 +31,11 @@ class HostsUpdatedInterrupt(RuntimeError):
         self.skip_sync = skip_sync
 
 
+def get_version_mismatch_message(name: str, version: str, installed_version: str) -> str:
+    """Return what a :class:`HorovodVersionMismatchError` says."""
+    return f"{name} {version} was expected, but {installed_version} is installed."
+
+
 class HorovodVersionMismatchError(ImportError):
     """A framework's version differs from the one that a binding was built for.
 
@@ -38,7 +43,7 @@ class HorovodVersionMismatchError(ImportError):
     """
 
     def __init__(self, name: str, version: str, installed_version: str) -> None:
-        super().__init__(f"{name} {version} was expected, but {installed_version} is installed.")
+        super().__init__(get_version_mismatch_message(name, version, installed_version))
         self.name = name
         self.version = version
         self.installed_version = installed_version

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import ray
 
 from horovod.runner.gloo_run import create_nics_env_vars
 
@@ -17,3 +19,9 @@ def detect_nics(settings: Any, all_host_names: Any = None, node_workers: Any = N
 def nics_to_env_var(nics: Iterable[str]) -> dict[str, str]:
     """Return the variables that tell workers which interfaces to use; none for none."""
     return create_nics_env_vars(list(nics))
+
+
+def map_blocking(fn: Callable[[Any], Any], collection: Iterable[Any]) -> list[Any]:
+    """Return what the calls of a remote function on each worker gave, in their order; all run at the same time."""
+    results: list[Any] = ray.get([fn(worker) for worker in collection])
+    return results

@@ -18,6 +18,7 @@ from horovod.command_line import fail, is_unread, tool
 from horovod.common.util import gloo_built, mpi_built, whole_number
 from horovod.runner import _results
 from horovod.runner.agent_host import count_cores, reason
+from horovod.runner.check_build import check_build as check_build
 from horovod.runner.common.util import config_parser
 from horovod.runner.common.util.hosts import parse_host_files, parse_hosts, parse_hosts_and_slots, too_few_slots
 from horovod.runner.common.util.settings import Settings

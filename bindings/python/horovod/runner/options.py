@@ -11,11 +11,10 @@ from horovod.version import __version__, roda_version
 
 
 class _CheckBuild(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: Any) -> None:
-        from horovod.runner.check_build import report
+    def __call__(self, _: argparse.ArgumentParser, namespace: argparse.Namespace, *__: Any) -> None:
+        from horovod.runner.check_build import check_build
 
-        print(report(verbose=getattr(namespace, "verbose", False) or False))
-        parser.exit(0)
+        check_build(getattr(namespace, "verbose", False) or False)
 
 
 class Parser(command_line.Parser):

@@ -16,6 +16,7 @@ from horovod.runner.signals import delivered
 from horovod.runner.util import network
 from horovod.spark import application
 from horovod.spark.application import Driver
+from horovod.spark.elastic import run_elastic as run_elastic
 from horovod.spark.gathering import Task
 from horovod.spark.job import TaskJob
 

@@ -7,7 +7,8 @@ What is here
     - ``driver_service``, ``task_service``, ``task_fn``: tasks that register, find one another, and run a command each
     - ``compute_service``: where a data service's dispatchers and workers register
     - ``http_server``, ``http_client``: the rendezvous of the engines, and values by key
-    - ``driver``, ``registration``, ``rendezvous``, ``callers_job``: an elastic job whose workers the caller starts
+    - ``driver``, ``registration``, ``rendezvous``, ``callers_job``, ``notification``: an elastic job whose workers the
+      caller starts
     - ``safe_shell_exec``, ``streams``, ``secret``: commands that leave nothing behind, text between threads, the secret
 
 Names

@@ -45,17 +45,36 @@ def terminate_group(process: subprocess.Popen[bytes]) -> None:
     _signal_group(group, signal.SIGKILL)
 
 
-def _forward(source: int, target: Any, index: int | None, stream: str, with_timestamp: bool) -> None:
+def prefix_connection(
+    src_connection: Any, dst_stream: Any, prefix: str | None, index: int | None, prefix_output_with_timestamp: bool
+) -> None:
+    """Forward lines to their end, each with ``[<index>]<<prefix>>:`` in front, and close where they came from.
+
+    Parameters
+    ----------
+    src_connection
+        A file or connection with a descriptor (``fileno``), of bytes in UTF-8.
+    dst_stream : text file
+        One that was closed takes nothing more, but the source is still read to its end.
+    prefix : str, optional
+        The stream's name, such as ``stdout``; without it, or `index`, nothing stands in front.
+    index : int, optional
+        The rank.
+    prefix_output_with_timestamp : bool
+        Put the time before that.
+    """
+
     def write(text: str) -> None:
         # A target that was closed must not stop the command, which would wait for its pipe to be read.
         with contextlib.suppress(OSError, ValueError, RuntimeError):
-            target.write(text)
-            target.flush()
+            dst_stream.write(text)
+            dst_stream.flush()
 
-    forwarder = LineForwarder(write, index, stream, time.asctime if with_timestamp else None)
-    while data := os.read(source, _CHUNK):
+    forwarder = LineForwarder(write, index, prefix, time.asctime if prefix_output_with_timestamp else None)
+    while data := os.read(src_connection.fileno(), _CHUNK):
         forwarder.feed(data)
     forwarder.close()
+    src_connection.close()
 
 
 def execute(
@@ -90,7 +109,7 @@ def execute(
     Returns
     -------
     int
-        The negative number of the signal for a command that was killed by one.
+        128 and the number of the signal for a command that was killed by one.
     """
     events = list(events or ())
     process = subprocess.Popen(
@@ -114,7 +133,7 @@ def execute(
     ]
     threads = [
         threading.Thread(
-            target=_forward, args=(source.fileno(), target, index, name, prefix_output_with_timestamp), daemon=True
+            target=prefix_connection, args=(source, target, name, index, prefix_output_with_timestamp), daemon=True
         )
         for source, target, name in streams
     ]
@@ -142,7 +161,4 @@ def execute(
             process.wait()
     for thread in threads:
         thread.join(GRACEFUL_TERMINATION_TIME_S)  # what left the process group may still hold the pipe
-    if not any(thread.is_alive() for thread in threads):
-        for source, _, _ in streams:
-            source.close()
-    return process.returncode
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode

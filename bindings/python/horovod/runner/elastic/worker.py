@@ -254,3 +254,11 @@ class WorkerNotificationManager:
 
 
 notification_manager = WorkerNotificationManager()
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"HostsUpdatedRequest", "WorkerNotificationService", "WorkerNotificationClient"}:
+        from horovod.runner.compat import notification  # noqa: PLC0415 (other programs' alone)
+
+        return getattr(notification, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,15 @@ from pyspark import SparkContext
 import horovod.spark
 
 
+def default_num_proc() -> int:
+    """Return ``spark.default.parallelism``; Exception where no session of Spark is active."""
+    context = SparkContext._active_spark_context
+    if context is None:
+        raise Exception("Could not find an active SparkContext, are you running in a PySpark session?")
+    number: int = context.defaultParallelism
+    return number
+
+
 class Backend:
     """Runs a function in every rank of a job."""
 
@@ -47,10 +56,7 @@ class SparkBackend(Backend):
     """
 
     def __init__(self, num_proc: int | None = None, env: Mapping[str, str] | None = None, **kwargs: Any) -> None:
-        context = SparkContext._active_spark_context
-        if num_proc is None and context is None:
-            raise Exception("Could not find an active SparkContext, are you running in a PySpark session?")
-        self._num_proc: int = context.defaultParallelism if num_proc is None else num_proc
+        self._num_proc = default_num_proc() if num_proc is None else num_proc
         self._env, self._kwargs = dict(env or {}), kwargs
 
     def run(

@@ -257,6 +257,9 @@ class FilesystemStore(PrefixStore):
         return self.read(ckpt_path)
 
 
+AbstractFilesystemStore = FilesystemStore
+
+
 class LocalStore(FilesystemStore):
     """A folder that all machines have at the same path, as over NFS; or that of one machine."""
 
