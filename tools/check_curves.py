@@ -22,7 +22,8 @@ LOSS = re.compile(r"\bepoch +([0-9]+)/[^\r\n]*\bloss[ =:]+([0-9]+\.[0-9]+(?:e[-+
 RUNS = "horovodrun:gloo,horovodrun:shm,horovodrun:tcp,horovodrun:ucx,mpirun:mpi"
 # As Horovod's users write it.
 MPIRUN_OPTIONS = (
-    "-bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH -mca pml ob1 -mca btl ^openib"
+    "-bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH "
+    "-mca pml ob1 -mca btl ^openib"
 )
 
 
@@ -47,14 +48,8 @@ def train(run, ranks, epochs):
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     environment = os.environ | allowed | {"HOROVOD_CPU_OPERATIONS": transport, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(  # noqa: S603 (our own programs)
-        [*command_line(launcher, ranks), "--epochs", str(epochs)],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
+        [*command_line(launcher, ranks), "--epochs", str(epochs)], env=environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False,
     )
     if done.returncode != 0:
         raise RuntimeError(f"{run} ended with {done.returncode}:\n{done.stdout}")

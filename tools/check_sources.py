@@ -76,23 +76,16 @@ def headers(found):
 def check(name, how):
     """Return what Clang says of one file; an empty text when it is right."""
     directory, flags = how
-    done = subprocess.run(
-        [*CHECK, *flags, "-x", "c++", ROOT / name],
-        cwd=directory,
-        capture_output=True,
-        text=True,  # noqa: S603
-        check=False,
-    )
+    done = subprocess.run([*CHECK, *flags, "-x", "c++", ROOT / name], cwd=directory, capture_output=True, text=True,  # noqa: S603
+                          check=False)
     return "" if done.returncode == 0 else done.stderr
 
 
 def is_blind():
     """Tell whether the check lets something wrong pass."""
     line = [*CHECK, "-std=c++20", f"-I{ROOT}", "-x", "c++", "-"]
-    said = {
-        part: subprocess.run(line, input=text, capture_output=True, text=True, check=False).stderr  # noqa: S603
-        for part, text in WRONG.items()
-    }
+    said = {part: subprocess.run(line, input=text, capture_output=True, text=True, check=False).stderr  # noqa: S603
+            for part, text in WRONG.items()}
     return any(part not in text for part, text in said.items())
 
 

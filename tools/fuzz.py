@@ -38,30 +38,15 @@ def command(folder, name, seconds):
         place.mkdir(parents=True, exist_ok=True)
     (folder / "findings").mkdir(exist_ok=True)
     subprocess.run([program, f"--seeds={places[1]}"], check=True)  # noqa: S603
-    return [
-        program,
-        f"-max_total_time={seconds}",
-        "-max_len=4096",
-        "-timeout=30",
-        "-rss_limit_mb=1024",
-        "-malloc_limit_mb=256",
-        f"-artifact_prefix={folder}/findings/{name}-",
-        *places,
-    ]
+    return [program, f"-max_total_time={seconds}", "-max_len=4096", "-timeout=30", "-rss_limit_mb=1024",
+            "-malloc_limit_mb=256", f"-artifact_prefix={folder}/findings/{name}-", *places]
 
 
 def fuzz(folder, name, seconds):
     """Run one target; return its name, a line about the run, and what it said if it found something."""
-    done = subprocess.run(
-        command(folder, name, seconds),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,  # noqa: S603
-        text=True,
-        errors="replace",
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
-    )
+    done = subprocess.run(command(folder, name, seconds), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,  # noqa: S603
+                          text=True, errors="replace", check=False, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"})
     runs, coverage = EXECUTIONS.findall(done.stdout), COVERAGE.findall(done.stdout)
     line = f"{name:16} {runs[-1] if runs else '?':>12} executions, {coverage[-1] if coverage else '?':>6} edges"
     wrong = "" if done.returncode == 0 and runs else f"it ended with {done.returncode}\n{done.stdout[-6000:]}"

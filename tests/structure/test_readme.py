@@ -38,6 +38,13 @@ def test_links_lead_somewhere(page):
     assert not missing, missing
 
 
+def test_pictures_are_there_and_small():
+    shown = set(re.findall(r"docs/pictures/([\w.-]+)", README))
+    there = {path.name: path.stat().st_size for path in (arrows.ROOT / "docs/pictures").iterdir()}
+    assert shown == set(there)
+    assert sum(there.values()) <= 200 << 10
+
+
 def test_commands_that_readme_names_exist():
     for command in re.findall(r"^(tools/\S+)", "".join(blocks("")), re.MULTILINE):
         assert os.access(arrows.ROOT / command, os.X_OK), command

@@ -46,7 +46,8 @@ roda-info
 python3 /roda/job.py
 for transport in "" tcp gloo; do HOROVOD_CPU_OPERATIONS=$transport horovodrun -np 2 python3 /roda/job.py; done
 roda-perf -n 2 -c all -s 1000,262144 -w 0 --iterations 1 -t shm,tcp,gloo
-roda-perf -n 2 -s 100000 -w 0 --iterations 1 -d uint8,int64,float16,bfloat16,float32,float64 -o sum,adasum,min,max,product
+dtypes=uint8,int64,float16,bfloat16,float32,float64
+roda-perf -n 2 -s 100000 -w 0 --iterations 1 -d $dtypes -o sum,adasum,min,max,product
 """
 
 

@@ -32,7 +32,12 @@ export CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,locale
 PRODUCT_SOURCES=(meson.build meson_options.txt pyproject.toml headers core transports algorithms plugins bindings share tools/meson.build
   tools/info tools/manual tools/perf tools/sim tools/common)
 
-say() { printf '\n\033[1m==> %s\033[0m\n' "$*"; }
+# Says what comes next; bold on a terminal, unless NO_COLOR is set.
+say() {
+  local bold='' plain=''
+  [[ ! -t 1 || -n ${NO_COLOR:-} ]] || bold=$'\033[1m' plain=$'\033[0m'
+  printf '\n%s==> %s%s\n' "$bold" "$*" "$plain"
+}
 die() {
   printf 'error: %s\n' "$*" >&2
   exit 1

@@ -38,13 +38,8 @@ def rows_of(output):
 def run(command, environment=None):
     """Return the rows that a program printed; its failure is ours."""
     done = subprocess.run(  # noqa: S603 (programs that the caller names)
-        [str(part) for part in command],
-        env=os.environ | (environment or {}),
-        text=True,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=600,
-        check=False,
+        [str(part) for part in command], env=os.environ | (environment or {}), text=True,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False,
     )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}{done.stderr}")
@@ -53,10 +48,8 @@ def run(command, environment=None):
 
 def run_on_hosts(network, command, environment=None):
     """Return the rows that a launcher printed on the first host."""
-    return run(
-        network.command(network.hosts[0], [str(part) for part in command]),
-        network.environment() | {"PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}"} | (environment or {}),
-    )
+    return run(network.command(network.hosts[0], [str(part) for part in command]),
+               network.environment() | {"PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}"} | (environment or {}))
 
 
 def horovodrun(network, ranks):
@@ -95,19 +88,8 @@ class Roda:
 def mpirun(network, ranks, environment):
     """Return the beginning of Open MPI's command line; its processes of two hosts must not be bound to one core."""
     exported = [word for name in environment for word in ("-x", name)]
-    return [
-        "mpirun",
-        "-np",
-        ranks,
-        "-H",
-        slots(network, ranks),
-        "--bind-to",
-        "none",
-        "-mca",
-        "btl_tcp_if_include",
-        WIRE,
-        *exported,
-    ]
+    return ["mpirun", "-np", ranks, "-H", slots(network, ranks), "--bind-to", "none",
+            "-mca", "btl_tcp_if_include", WIRE, *exported]
 
 
 class OpenMpi:
@@ -121,14 +103,11 @@ class OpenMpi:
         """Return one row per size."""
         if self.network is not None:
             start = mpirun(self.network, ranks, self.environment)
-            return run_on_hosts(
-                self.network, [*start, self.program, f"--sizes={','.join(map(str, sizes))}"], self.environment
-            )
+            return run_on_hosts(self.network, [*start, self.program, f"--sizes={','.join(map(str, sizes))}"],
+                                self.environment)
         as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return run(
-            ["mpirun", "--oversubscribe", "-np", ranks, self.program, f"--sizes={','.join(map(str, sizes))}"],
-            as_root | self.environment,
-        )
+        return run(["mpirun", "--oversubscribe", "-np", ranks, self.program, f"--sizes={','.join(map(str, sizes))}"],
+                   as_root | self.environment)
 
 
 class Gloo:
@@ -146,16 +125,12 @@ class Gloo:
             command = [str(self.program), f"--sizes={','.join(map(str, sizes))}"]
             if self.network is not None:
                 start = ["sh", "-c", 'PEER_RANK=$HOROVOD_RANK exec "$@"', "sh", *command]
-                return run_on_hosts(
-                    self.network, [*horovodrun(self.network, ranks), *start], shared | {"PEER_INTERFACE": WIRE}
-                )
+                return run_on_hosts(self.network, [*horovodrun(self.network, ranks), *start],
+                                    shared | {"PEER_INTERFACE": WIRE})
             processes = [
                 subprocess.Popen(  # noqa: S603 (our own program)
-                    command,
-                    env=os.environ | shared | {"PEER_RANK": str(rank)},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    text=True,
+                    command, env=os.environ | shared | {"PEER_RANK": str(rank)}, stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, text=True,
                 )
                 for rank in range(ranks)
             ]
@@ -180,11 +155,8 @@ class Sockets:
         with tempfile.TemporaryDirectory() as store:
             command = [str(self.program), f"--sizes={','.join(map(str, sizes))}"]
             start = ["sh", "-c", 'PEER_RANK=$HOROVOD_RANK exec "$@"', "sh", *command]
-            environment = {
-                "PEER_STORE": store,
-                "PEER_ADDRESS": self.network.hosts[0].address,
-                "PEER_LANES": str(max(1, ranks // 2)),
-            } | self.environment
+            environment = {"PEER_STORE": store, "PEER_ADDRESS": self.network.hosts[0].address,
+                           "PEER_LANES": str(max(1, ranks // 2))} | self.environment
             return run_on_hosts(self.network, [*horovodrun(self.network, 2), *start], environment)
 
 
@@ -258,11 +230,8 @@ def table(times, places, names, ranks, sizes, cores):
             continue
         rounds = [[times[ranks, name, size][i] for i in chosen] for name in names]
         ratios = [median(theirs / own for theirs, own in zip(values, rounds[0])) for values in rounds[1:]]
-        cells = [
-            str(len(chosen)),
-            *(time_text(median(values)) for values in rounds),
-            *(f"{ratio:.2f}" for ratio in ratios),
-        ]
+        cells = [str(len(chosen)), *(time_text(median(values)) for values in rounds),
+                 *(f"{ratio:.2f}" for ratio in ratios)]
         lines.append((size_text(size), *cells))
     return markdown(heads, lines) if lines else ""
 
@@ -274,10 +243,8 @@ def write_page(path, told, tables, times, places, names, sizes, extra):
     parts = []
     for (ranks, cores), text in tables.items():
         chosen = {size: rounds for size in sizes if (rounds := rounds_on(cores, places[ranks, size]))}
-        drawn = {
-            name: [(size, median(times[ranks, name, size][i] for i in rounds)) for size, rounds in chosen.items()]
-            for name in names
-        }
+        drawn = {name: [(size, median(times[ranks, name, size][i] for i in rounds)) for size, rounds in chosen.items()]
+                 for name in names}
         parts.append((f"Allreduce, np={ranks}, {PLACES[cores]}", page.curves(drawn) + page.table(text)))
     page.write(path, told, parts + [(heading, page.table(text)) for heading, text in extra.items()])
 
@@ -301,22 +268,12 @@ def steps(options, network):
             models += [(row["collective"], time_text(row["median_us"]), row["cores"]) for row in rows]
         found[f"A step's gradients, np={ranks}"] = markdown(("how", "median", "cores"), models)
         (calls,) = job(ranks, python, tools / "frameworks.py", "torch")
-        cells = [
-            (name, time_text(value["median"]), time_text(value["least"]))
-            for name, value in calls.items()
-            if isinstance(value, dict)
-        ]
+        cells = [(name, time_text(value["median"]), time_text(value["least"]))
+                 for name, value in calls.items() if isinstance(value, dict)]
         found[f"Calls from PyTorch, np={ranks}"] = markdown(("what", "median", "least"), cells)
         rows = job(ranks, python, tools / "training.py", "--json")
-        cells = [
-            (
-                f"{row['model']}, {row['way']}",
-                f"{row['median_ms']:.1f} ms",
-                f"{row['median_beyond_ms']:.1f} ms",
-                f"{row['median_of_peer']:.2f}",
-            )
-            for row in rows
-        ]
+        cells = [(f"{row['model']}, {row['way']}", f"{row['median_ms']:.1f} ms", f"{row['median_beyond_ms']:.1f} ms",
+                  f"{row['median_of_peer']:.2f}") for row in rows]
         heads = ("model and way", "a step", "beyond computing", "of DDP over Gloo's")
         found[f"Whole steps of training, np={ranks}"] = markdown(heads, cells)
     return found
@@ -331,12 +288,8 @@ def machine():
     """Describe where and when this was measured."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "?")
-    return {
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "cores": os.cpu_count(),
-        "cpu": model,
-        "kernel": platform.release(),
-    }
+    return {"time": datetime.now(timezone.utc).isoformat(timespec="seconds"), "cores": os.cpu_count(), "cpu": model,
+            "kernel": platform.release()}
 
 
 def main():
@@ -346,11 +299,8 @@ def main():
     parser.add_argument("--transports", default="shm", help="of Roda; the ratios are to the first")
     parser.add_argument("--hosts", type=int, choices=(2, 3), help="network namespaces to spread the ranks over")
     parser.add_argument("--rate", help="what each of them may send, as tc writes it: 10gbit; not limited by default")
-    parser.add_argument(
-        "--peers",
-        default="openmpi,openmpi-keepheap,gloo",
-        help="beside it, of those that were built; with --hosts 2 also sockets, sockets+work",
-    )
+    parser.add_argument("--peers", default="openmpi,openmpi-keepheap,gloo",
+                        help="beside it, of those that were built; with --hosts 2 also sockets, sockets+work")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--sizes", type=int, nargs="+", default=[4, 4096, 65536, 1 << 20, 16 << 20, 64 << 20])
     parser.add_argument("--rounds", type=int, default=5)
@@ -364,18 +314,12 @@ def main():
         times, names, places = measure(options.build.resolve(), options, network)
         extra = steps(options, network) if options.steps else {}
     if options.json:
-        records = [
-            {"ranks": ranks, "contender": name, "bytes": size, "median_us": values, "where": places[ranks, size]}
-            for (ranks, name, size), values in times.items()
-        ]
+        records = [{"ranks": ranks, "contender": name, "bytes": size, "median_us": values,
+                    "where": places[ranks, size]} for (ranks, name, size), values in times.items()]
         options.json.write_text(json.dumps({"machine": machine(), "records": records}, indent=1) + "\n")
     told = f"{machine()['cpu']}, {os.cpu_count()} cores, {options.rounds} interleaved rounds, {machine()['time']}"
-    tables = {
-        (ranks, cores): text
-        for ranks in options.ranks
-        for cores in PLACES
-        if (text := table(times, places, names, ranks, options.sizes, cores))
-    }
+    tables = {(ranks, cores): text for ranks in options.ranks for cores in PLACES
+              if (text := table(times, places, names, ranks, options.sizes, cores))}
     print(told + "\n")
     for text in (*tables.values(), *(f"{heading}\n\n{text}" for heading, text in extra.items())):
         print(text + "\n")

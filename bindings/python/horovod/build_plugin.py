@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence

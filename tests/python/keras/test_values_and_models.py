@@ -24,6 +24,11 @@ def test_plain_values(hvd: ModuleType) -> None:
     assert np.array_equal(hvd.broadcast(np.arange(3) + 10 * rank, root_rank=size - 1), np.arange(3) + 10 * (size - 1))
     rows = hvd.allgather(np.full((rank + 1, 2), rank), name="rows")
     assert np.array_equal(rows[:, 0], np.repeat(np.arange(size), np.arange(1, size + 1)))
+    reduced = hvd.reduce(np.arange(3.0) + rank, root_rank=size - 1, op=hvd.Sum)
+    if rank == size - 1:
+        assert np.array_equal(reduced, size * np.arange(3) + sum(range(size)))
+    else:
+        assert reduced is None
     part = hvd.reducescatter(np.arange(2.0 * size), op=hvd.Sum)
     assert np.array_equal(part, size * np.arange(2 * rank, 2 * rank + 2))
 

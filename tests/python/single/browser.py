@@ -95,6 +95,20 @@ class Tab:
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    def look_as(self, width: int, scheme: str) -> None:
+        """Make the window so wide, in CSS pixels, and its user prefer a light or a dark scheme."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
+        )
+        self._call("Emulation.setScrollbarsHidden", hidden=True)
+        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def picture(self, file: Path, height: int) -> None:
+        """Write the page's top, down to a height, as WebP."""
+        clip = {"x": 0, "y": 0, "width": self.evaluate("innerWidth"), "height": height, "scale": 1}
+        taken = self._call("Page.captureScreenshot", format="webp", quality=80, clip=clip, captureBeyondViewport=True)
+        file.write_bytes(base64.b64decode(taken["data"]))
+
     def screenshot(self, file: Path) -> None:
         """Write a picture of the whole page, as PNG: the window is as high as the page from then on."""
         # What captureBeyondViewport does to the window's size has pages that draw when it changes hang now and then.

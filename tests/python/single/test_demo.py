@@ -25,4 +25,5 @@ def test_demo_trains_and_says_what_came_out() -> None:
     for words in ("epoch  4/4", "final accuracy", "images/s on 4 processes", "build/demo/trace.html"):
         assert words in done.stdout, done.stdout
     assert len(done.stdout.splitlines()) <= 40
+    assert "\033" not in done.stdout, "colours where there is no terminal"
     assert (ROOT / "build/demo/trace.html").stat().st_size > 1000

@@ -59,6 +59,7 @@ NOT_STARRED = {
     "torch": {"distributed", "reduce", "reduce_", "reduce_async", "reduce_async_"},
     "jax": {"distributed", "reduce"},
     "tensorflow": {"reduce"},
+    "keras": {"reduce"},
     "mxnet": {"reduce"},
 }
 

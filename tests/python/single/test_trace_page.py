@@ -32,11 +32,6 @@ def keep_picture(tab: Tab, name: str) -> None:
         tab.screenshot(RESULTS / f"roda-trace{name}.png")
 
 
-def look_as(tab: Tab, width: int, scheme: str) -> None:
-    tab._call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
-    tab._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-
-
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a job whose rank 2 is late in step 14."""
@@ -105,14 +100,16 @@ def test_a_step_opens_in_perfetto(tab: Tab, planted: Path) -> None:
 def test_all_of_many_ranks_are_seen_at_once(tab: Tab, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(page.render(trace.analyse(Job(64, 3).write(tmp_path))))
-    look_as(tab, 1280, "light")
+    tab.look_as(1280, "light")
     tab.open(file)
-    assert tab.evaluate("document.querySelector('.scroll').scrollHeight <= document.querySelector('.scroll').clientHeight")
+    assert tab.evaluate(
+        "document.querySelector('.scroll').scrollHeight <= document.querySelector('.scroll').clientHeight"
+    )
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark"), (2400, "light")])
 def test_the_page_fits_screens(tab: Tab, planted: Path, width: int, scheme: str) -> None:
-    look_as(tab, width, scheme)
+    tab.look_as(width, scheme)
     tab.open(planted)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     shade = tab.evaluate("getComputedStyle(document.body).backgroundColor")

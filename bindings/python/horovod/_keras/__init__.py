@@ -47,7 +47,7 @@ def fetch_state(model: Any) -> None:
 
 def bind(impl: type, keras: ModuleType, base: str | None = "Callback") -> type:
     """Return the public class of an implementation here: a callback of that Keras."""
-    bases = (impl,) if base is None else (impl, getattr(keras.callbacks, base))
+    bases = (impl, *([getattr(keras.callbacks, base)] if base else []))
     return type(impl.__name__.removesuffix("Impl"), bases, {"keras": keras, "__doc__": impl.__doc__})
 
 
@@ -172,21 +172,11 @@ def _check(optimizer: Any, op: int, backward_passes_per_step: int) -> None:
 
 
 def create_distributed_optimizer(
-    keras: ModuleType,
-    optimizer: Any,
-    name: str | None,
-    device_dense: str,
-    device_sparse: str,
-    compression: Any,
-    sparse_as_dense: bool,
-    gradient_predivide_factor: float,
-    op: int,
-    backward_passes_per_step: int = 1,
-    average_aggregated_gradients: bool = False,
-    groups: Any = None,
-    process_set: ProcessSet = global_process_set,
+    keras: ModuleType, optimizer: Any, name: str | None, device_dense: str, device_sparse: str, compression: Any,
+    sparse_as_dense: bool, gradient_predivide_factor: float, op: int, backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False, groups: Any = None, process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return an optimizer like `optimizer`, with its state, that reduces gradients; see ``DistributedOptimizer``.
 
     Its class is a subclass of the given one with the same names, so that models are saved as with that, and can be
@@ -330,22 +320,12 @@ class Values:
         return model
 
     def PartialDistributedOptimizer(  # noqa: N802 (Horovod's name)
-        self,
-        optimizer: Any,
-        name: str | None = None,
-        device_dense: str = "",
-        device_sparse: str = "",
-        compression: Any = None,
-        sparse_as_dense: bool = False,
-        gradient_predivide_factor: float = 1.0,
-        op: int = Average,
-        backward_passes_per_step: int = 1,
-        average_aggregated_gradients: bool = False,
-        groups: Any = None,
-        process_set: ProcessSet = global_process_set,
-        local_layers: Any = None,
+        self, optimizer: Any, name: str | None = None, device_dense: str = "", device_sparse: str = "",
+        compression: Any = None, sparse_as_dense: bool = False, gradient_predivide_factor: float = 1.0,
+        op: int = Average, backward_passes_per_step: int = 1, average_aggregated_gradients: bool = False,
+        groups: Any = None, process_set: ProcessSet = global_process_set, local_layers: Any = None,
         scale_local_gradients: bool = True,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Return a :func:`DistributedOptimizer` that leaves the gradients of some layers as they are on every rank.
 
         Parameters
@@ -417,6 +397,27 @@ groups, process_set
         """
         framework = framework_of(self._keras)
         return framework.evaluate(framework.hvd.broadcast(framework.tensor(value), root_rank, name=name))
+
+    @note_raises
+    def reduce(self, value: Any, root_rank: int, name: str | None = None, op: int = Average) -> Any:
+        """Reduce a number or an array over all ranks; the root alone gets the result.
+
+        Parameters
+        ----------
+        value, root_rank, name
+            As in :func:`broadcast`.
+        op : int
+            ``Average``, ``Sum``, ``Min``, ``Max`` or ``Product``.
+
+        Returns
+        -------
+        array or None
+            On the root, of the shape and dtype of `value`, as :func:`broadcast` returns it; None on the other ranks.
+        """
+        framework = framework_of(self._keras)
+        reduced = framework.hvd.reduce(framework.tensor(value), root_rank, name=name, op=op)
+        result = None if reduced is None else framework.evaluate(reduced)  # in a graph on all ranks
+        return result if framework.hvd.rank() == root_rank else None
 
     @note_raises
     def reducescatter(self, value: Any, name: str | None = None, op: int = Average) -> Any:

@@ -37,6 +37,7 @@ allgather = _values.allgather
 broadcast = _values.broadcast
 broadcast_global_variables = _values.broadcast_global_variables
 load_model = _values.load_model
+reduce = _values.reduce
 reducescatter = _values.reducescatter
 
 
@@ -120,4 +121,4 @@ def allreduce(
     return _keras.allreduce(keras, value, name, average, prescale_factor, postscale_factor, op, compression)
 
 
-__all__, __dir__ = interface(globals())
+__all__, __dir__ = interface(globals(), "reduce")

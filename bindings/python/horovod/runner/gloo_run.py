@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 
 from horovod import _roda
@@ -111,6 +114,17 @@ def _host_jobs(
     return list(jobs.values())
 
 
+class NoCommandError(RuntimeError):
+    """The command to run is not on this host, on which all ranks would have been."""
+
+    exit_code = 127  # as of a shell
+
+    def __init__(self, command: str) -> None:
+        super().__init__(
+            f"cannot start {command}: {os.strerror(errno.EACCES if os.path.exists(command) else errno.ENOENT)}"
+        )
+
+
 def launch_gloo(
     command: Sequence[str], settings: Settings, env: Mapping[str, str], function: bytes | None = None
 ) -> dict[int, bytes]:
@@ -137,11 +151,14 @@ def launch_gloo(
     ValueError
         When there are too few slots, or a named interface does not exist.
     RuntimeError
-        When a host cannot be reached or a process failed; see :class:`horovod.runner.job.Job`.
+        When a host cannot be reached or a process failed; see :class:`horovod.runner.job.Job`. NoCommandError where it
+        is known before that no process can start.
     """
     slots = get_host_assignments(parse_hosts(settings.hosts), settings.num_proc, settings.num_proc)
     hostnames = list(dict.fromkeys(slot.hostname for slot in slots))
     remote_hosts = network.filter_local_addresses(hostnames)
+    if not remote_hosts and shutil.which(command[0], path=env.get("PATH")) is None:
+        raise NoCommandError(command[0])
     for nic in settings.nics if not remote_hosts else settings.nics[:1]:  # the others may be those of other hosts
         network.interface_address(nic)
     address = _own_address(settings.nics, remote_hosts)

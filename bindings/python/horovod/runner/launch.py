@@ -33,7 +33,7 @@ from horovod.runner.elastic.discovery import (
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.external import ExternalLauncherError
 from horovod.runner.function import pickled_call
-from horovod.runner.gloo_run import launch_gloo, launch_gloo_elastic
+from horovod.runner.gloo_run import NoCommandError, launch_gloo, launch_gloo_elastic
 from horovod.runner.host_check import check_hosts, make_cache
 from horovod.runner.job import JobFailedError, JobInterruptedError
 from horovod.runner.js_run import is_jsrun_installed, launch_jsrun
@@ -199,10 +199,6 @@ def _with_python(command: Sequence[str]) -> list[str]:
     """Put a Python before a script that can't be executed by itself."""
     is_script = command[0].endswith(".py") and os.path.isfile(command[0]) and shutil.which(command[0]) is None
     return [*([sys.executable] if is_script else []), *command]
-
-
-def _runs_here_alone(args: argparse.Namespace) -> bool:
-    return not (args.hosts or args.hostfile or args.host_discovery_script or lsf.LSFUtils.using_lsf())
 
 
 def make_settings(args: argparse.Namespace) -> Settings:
@@ -403,10 +399,6 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
         if not args.command:
             make_parser().error("the command to run is missing")
         args.command = _with_python(args.command)
-        if _runs_here_alone(args) and shutil.which(args.command[0]) is None:
-            why = os.strerror(errno.EACCES if os.path.exists(args.command[0]) else errno.ENOENT)
-            fail("horovodrun", OSError(f"cannot start {args.command[0]}: {why}"))  # once, not from each rank
-            sys.exit(127)
     except (ValueError, OSError) as error:
         if is_unread(error):
             raise
@@ -420,7 +412,7 @@ def run_commandline(argv: Sequence[str] | None = None) -> None:
     except JobFailedError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
-    except ExternalLauncherError as error:
+    except (ExternalLauncherError, NoCommandError) as error:
         fail("horovodrun", error)
         sys.exit(error.exit_code)
     except (ValueError, RuntimeError, OSError, TimeoutException) as error:

@@ -68,13 +68,9 @@ def make_parser() -> Parser:
     processes = "number of processes; auto, as by default: all slots of the hosts, or a process for each GPU of this "
     processes += "machine, or else for each core"
     add("-np", "--num-proc", type=_count, dest="num_proc", metavar="N", help=processes)
-    add("-cb", "--check-build", action=_CheckBuild, nargs=0, help="print what is built in and exit")
-    add("--disable-cache", action="store_true", help="with --mpi: ask hosts again that answered within the last hour")
-    start = "seconds in which all hosts must be reached [HOROVOD_START_TIMEOUT, 30]"
-    add("--start-timeout", type=int, metavar="SECONDS", help=start)
-    add("--network-interfaces", action="append", dest="nics", metavar="NAMES", help="network interfaces: eth0,eth1")
-    add("--network-interface", action="append", dest="single_nics", metavar="NAME", help="one interface; repeatable")
-    add("--verbose", action="store_true", help="print the launcher's own steps")
+    built = "print which frameworks and libraries this installation works with, and exit"
+    add("-cb", "--check-build", action=_CheckBuild, nargs=0, help=built)
+    add("--verbose", action="store_true", help="print what the launcher does")
     add("--config-file", metavar="FILE", help="YAML file with options; flags win over it")
     grace = "seconds between SIGTERM and SIGKILL when a job is ended [HOROVOD_TERMINATION_GRACE_SECONDS, 5]"
     add("--termination-grace-seconds", type=float, metavar="SECONDS", help=grace)
@@ -140,24 +136,30 @@ def _add_tunables(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cycle-time-ms", type=float, metavar="MS", help=cycle)
     cache = "how many tensors ranks agree on by number instead of by name; 0: none"
     group.add_argument("--cache-capacity", type=int, metavar="N", help=cache)
-    _add_switch(group, "hierarchical-allreduce", "reduce inside hosts first, then between them", "never reduce so")
-    _add_switch(group, "hierarchical-allgather", "gather inside hosts first, then between them", "never gather so")
-    _add_switch(group, "torus-allreduce", "reduce over a two-dimensional torus", "never reduce so")
+    levels = "inside hosts first, then between them; by default the engine chooses"
+    _add_switch(group, "hierarchical-allreduce", f"reduce {levels}", "never reduce in these two levels")
+    _add_switch(group, "hierarchical-allgather", f"gather {levels}", "never gather in these two levels")
+    torus = "reduce along the rows and columns of a grid of ranks; by default the engine chooses"
+    _add_switch(group, "torus-allreduce", torus, "never reduce over such a grid")
 
     group = parser.add_argument_group("tuning while the job runs")
     _add_switch(group, "autotune", "try values in the first steps, and keep the fastest")
-    log = "CSV file for the values that are found; the file of an equal job spares the search"
+    log = "CSV file for the values that are found; an equal job that is given it does not search again"
     group.add_argument("--autotune-log-file", metavar="FILE", help=log)
-    group.add_argument("--autotune-warmup-samples", type=int, metavar="N", help="first samples, which do not count")
-    group.add_argument("--autotune-steps-per-sample", type=int, metavar="N", help="steps in a sample")
+    group.add_argument(
+        "--autotune-warmup-samples", type=int, metavar="N", help="samples at the start that do not count"
+    )
+    group.add_argument("--autotune-steps-per-sample", type=int, metavar="N", help="training steps in a sample")
     group.add_argument("--autotune-bayes-opt-max-samples", type=int, metavar="N", help="most samples of the search")
-    noise = "how much measured times are taken to vary, 0 to 1"
+    noise = "how much times of equal steps are expected to differ, from 0 to 1"
     group.add_argument("--autotune-gaussian-process-noise", type=float, metavar="X", help=noise)
 
     group = parser.add_argument_group("timeline")
-    timeline = "file for rank 0's timeline; {rank} in the name: one for each rank (roda-trace reads them)"
+    timeline = (
+        "write when each tensor waited and moved on rank 0; on every rank, where the name has {rank}, for roda-trace"
+    )
     group.add_argument("--timeline-filename", metavar="FILE", help=timeline)
-    _add_switch(group, "timeline-mark-cycles", "mark the engine's cycles in the timeline")
+    _add_switch(group, "timeline-mark-cycles", "mark in it when the engine looked for tensors that are ready")
 
     group = parser.add_argument_group("stalled tensors")
     group.add_argument(
@@ -180,7 +182,7 @@ def _add_elastic(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-np", "--max-num-proc", type=int, dest="max_num_proc", metavar="N", help=most)
     slots = "processes on each host for which the discovery script prints no number"
     group.add_argument("--slots-per-host", type=int, metavar="N", help=slots)
-    patience = "seconds to wait for enough slots (600) [HOROVOD_ELASTIC_TIMEOUT]"
+    patience = "seconds to wait until hosts have enough slots [HOROVOD_ELASTIC_TIMEOUT, 600]"
     group.add_argument("--elastic-timeout", type=int, metavar="SECONDS", help=patience)
     resets = "how often the set of processes may change before the job ends"
     group.add_argument("--reset-limit", type=int, metavar="N", help=resets)
@@ -193,9 +195,9 @@ def _add_library(parser: argparse.ArgumentParser) -> None:
     _add_switch(group, "mpi-threads-disable", "ask MPI for a single thread")
     group.add_argument("--mpi-args", metavar="ARGS", help="with --mpi: further arguments of mpirun")
     group.add_argument("--binding-args", metavar="ARGS", help="with --mpi: mpirun's arguments that bind processes")
-    group.add_argument("--tcp", action="store_true", help="do not use InfiniBand")
+    group.add_argument("--tcp", action="store_true", help="move data over TCP, not InfiniBand")
     group.add_argument("--num-nccl-streams", type=int, metavar="N", help="CUDA streams that NCCL's calls take turns on")
-    affinity = "core for the engine's thread, on hosts with one process"
+    affinity = "core that the engine's thread is bound to, on hosts with one process"
     group.add_argument("--thread-affinity", type=int, metavar="CORE", help=affinity)
     gloo = "with --gloo: time-out in seconds, of connecting and of an operation"
     group.add_argument("--gloo-timeout-seconds", type=int, metavar="SECONDS", help=gloo)
@@ -216,13 +218,22 @@ def _add_logging(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_hosts(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("hosts").add_mutually_exclusive_group()
+    group = parser.add_argument_group("hosts")
+    which = group.add_mutually_exclusive_group()
     hosts = "host:slots,host:slots; by default this machine, or the hosts of an LSF job"
-    group.add_argument("-H", "--hosts", metavar="HOSTS", help=hosts)
+    which.add_argument("-H", "--hosts", metavar="HOSTS", help=hosts)
     file = "file with a line `HOST slots=N` for each host, or a batch system's file"
-    group.add_argument("-hostfile", "--hostfile", metavar="FILE", help=file)
+    which.add_argument("-hostfile", "--hostfile", metavar="FILE", help=file)
     script = "program that prints a line `HOST:N` for each host that is available at the moment"
-    group.add_argument("--host-discovery-script", metavar="FILE", help=script)
+    which.add_argument("--host-discovery-script", metavar="FILE", help=script)
+    start = "seconds in which all hosts must be reached [HOROVOD_START_TIMEOUT, 30]"
+    group.add_argument("--start-timeout", type=int, metavar="SECONDS", help=start)
+    interfaces = "network interfaces that ranks of different hosts use: eth0,eth1"
+    group.add_argument("--network-interfaces", action="append", dest="nics", metavar="NAMES", help=interfaces)
+    one = "one such interface; repeatable"
+    group.add_argument("--network-interface", action="append", dest="single_nics", metavar="NAME", help=one)
+    again = "with --mpi: try to reach all hosts, also those that were reached within the last hour"
+    group.add_argument("--disable-cache", action="store_true", help=again)
 
 
 def _add_controllers(parser: argparse.ArgumentParser) -> None:
