@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "core/engine/engine.h"
 #include "plugins/base/format.h"
@@ -21,7 +22,7 @@ void Engine::fail(const Status& cause) {
   } else {
     RODA_LOG(error, "{}", ending_.cause.message());
   }
-  static_cast<void>(submissions_.close(ending_.cause));
+  const std::vector<Operation*> not_launched = submissions_.close(ending_.cause);
   save_flight(cause);
   // Before anybody learns of the error, and may leave the process with it.
   const bool tells = parts_.bootstrap != nullptr && parts_.bootstrap->peer_lost != nullptr;
@@ -32,6 +33,7 @@ void Engine::fail(const Status& cause) {
     RODA_LOG(error, "{} could not be ended in HOROVOD_ABORT_TIMEOUT_SECONDS; its buffers may still be written to",
              left->describe());
   }
+  submissions_.end(not_launched, ending_.cause);
   submissions_.end_all(ending_.cause);
   stopped_.store(true, std::memory_order_release);
   parts_.control->depart();

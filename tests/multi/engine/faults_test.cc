@@ -13,6 +13,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/multi/engine/rank.h"
 
@@ -59,7 +60,17 @@ TEST(Faults, ARankDiesWhileOthersWaitForIt) {
   const Outcome o = run(make_op(RODA_ALLREDUCE, "last", shape, data.data(), data.data()));
   if (is_victim()) raise(SIGKILL);
   if (o.code != RODA_OK) expect_named(o);
-  expect_named(run(make_op(RODA_ALLREDUCE, "after", shape, data.data(), data.data())));
+  // The second one of the name waits for its turn, which does not come.
+  roda_op op = make_op(RODA_ALLREDUCE, "after", shape, data.data(), data.data());
+  op.flags |= RODA_OP_IN_TURN;
+  std::vector<roda_handle> handles(2);
+  for (roda_handle& handle : handles) {
+    const Outcome submitted = submit({op}, &handle);
+    if (submitted.code != RODA_OK) expect_named(submitted);
+  }
+  for (const roda_handle handle : handles) {
+    if (handle != 0) expect_named(wait(handle));
+  }
   // Sticky: what comes later ends with the same cause.
   expect_named(run(make_op(RODA_ALLREDUCE, "later", shape, data.data(), data.data())));
 }

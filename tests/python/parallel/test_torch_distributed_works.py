@@ -202,7 +202,28 @@ def test_messages_of_dtypes_that_the_engine_does_not_know() -> None:
         dist.group.WORLD.send([torch.ones(1)], hvd.rank(), 0)
 
 
+@needs_peers
+def test_a_message_has_the_senders_size() -> None:
+    if hvd.rank() == 0:
+        for count in (3, 0, 5, 8):
+            dist.send(torch.arange(1.0, count + 1), 1)
+    elif hvd.rank() == 1:
+        for count in (3, 0, 5):
+            got = torch.zeros(1, 5).t()
+            dist.recv(got, 0)
+            assert got.flatten().tolist() == [*range(1, count + 1), *[0] * (5 - count)]
+        with pytest.raises(RuntimeError, match="a message of 8 elements, and a tensor of 5"):
+            dist.recv(torch.zeros(5), 0)
+
+
 # --- the group's own methods ---
+
+
+def test_several_tensors_are_gathered_into_as_many_lists() -> None:
+    size = hvd.size()
+    lists = [[torch.empty(1) for _ in range(2 * size)] for _ in range(2)]
+    dist.group.WORLD.allgather(lists, [torch.tensor([2.0 * hvd.rank() + place]) for place in range(2)]).wait()
+    assert [[part.item() for part in parts] for parts in lists] == [list(range(2 * size))] * 2
 
 
 def test_all_overloads() -> None:
@@ -258,7 +279,14 @@ def test_arguments_that_do_not_fit() -> None:
         ("invalid tensor size at index 1", lambda: group.allreduce([tensor, torch.ones(3)])),
         ("same type", lambda: group.allreduce_coalesced([tensor, tensor.double()])),
         ("single-element", lambda: group.reduce([tensor, tensor])),
-        ("Incorrect list size", lambda: group.allgather([[tensor] * (size + 1)], [tensor])),
+        ("invalid output tensor list", lambda: group.allgather([[tensor] * (size + 1)], [tensor])),
+        ("non-empty input", lambda: group.allgather([], [])),
+        ("invalid tensor layout at index 1", lambda: group.allreduce([tensor, tensor.to_sparse()])),
+        ("unsupported layout", lambda: group.allreduce_coalesced([tensor.to_sparse()])),
+        ("unsupported reduction", lambda: group.allreduce([tensor.to_sparse()], dist.ReduceOp.MAX)),
+        ("single-element input list", lambda: group.scatter([tensor], [], root=hvd.rank())),
+        ("Incorrect output list size 0. Output list size should be", lambda: group.gather([[]], [tensor], hvd.rank())),
+        ("invalid size of output tensor at index 0", lambda: group.allgather_coalesced([[tensor[:1]]] * size, [tensor])),
         ("invalid tensor type", lambda: group.allgather([[tensor.double()] * size], [tensor])),
         ("world size times", lambda: group._allgather_base(torch.ones(2 * size + 1), tensor)),
         ("world size", lambda: group.reduce_scatter([tensor], [[]])),

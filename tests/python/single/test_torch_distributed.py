@@ -117,10 +117,13 @@ me, folder = int(os.environ["RANK"]), sys.argv[1]
 for number, (ranks, size) in enumerate([((0, 1), 2), ((1, 0), 2), ((0, 0), 1), ((0, 1), 2), ((0, 1), 2)]):
     name = f"{folder}/{number}" + (f".{me}" if size == 1 else "")
     dist.init_process_group("roda", init_method=f"file://{name}", rank=ranks[me], world_size=size)
-    tensor = torch.tensor([float(me + 1)])
-    dist.all_reduce(tensor)
-    assert (dist.get_rank(), tensor.item()) == (ranks[me], 3 if size == 2 else me + 1)
+    for _ in range(2 + (number == 4)):
+        tensor = torch.tensor([float(me + 1)])
+        dist.all_reduce(tensor)
+        assert (dist.get_rank(), tensor.item()) == (ranks[me], 3 if size == 2 else me + 1)
     dist.barrier()
+    if number == 3 and me == 0:  # the group's third call is left under way, and no match for the next group's
+        dist.all_reduce(torch.full((1,), 100.0), async_op=True)
     dist.destroy_process_group()
 print("done")
 """

@@ -17,10 +17,14 @@ from horovod.common.process_sets import global_process_set
 from horovod.torch.distributed import _rendezvous
 
 
+_generation = 0  # of the default group
+
+
 def create_group(options: Any, _: Any) -> dist.ProcessGroup:
     """Return a process group as torch describes it; the first, which has every rank, starts the engine."""
     from horovod.torch.distributed import _process_group, _sets
 
+    global _generation
     name, rank, ranks = options.group_id, options.group_rank, list(options.global_ranks_in_group)
     world = dist.group.WORLD if dist.is_initialized() else None
     if world is None or not (isinstance(world, _process_group.RodaProcessGroup) or _sets.serves(world)):
@@ -32,10 +36,11 @@ def create_group(options: Any, _: Any) -> dist.ProcessGroup:
             )
         _rendezvous.start_engine(options.store, rank, options.group_size)
         _sets.open_registrar(options.store, rank, options.group_size, world)
+        _generation = _rendezvous.next_generation(options.store, rank, options.group_size)
         ranks, process_set = everybody, global_process_set
     else:
         process_set = _sets.set_for(ranks, name, rank == 0, options.timeout)
-    return _process_group.RodaProcessGroup(name, rank, ranks, process_set, options.store, options.timeout)
+    return _process_group.RodaProcessGroup(name, rank, ranks, process_set, options.store, options.timeout, _generation)
 
 
 def register() -> None:

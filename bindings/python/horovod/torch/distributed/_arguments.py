@@ -117,20 +117,24 @@ def check_alike(what: str, tensors: Sequence[Tensor], like: Tensor, same_shape: 
     """Raise RuntimeError unless tensors have one dtype, layout and shape."""
     dtype, layout, shape = like.dtype, like.layout, like.shape
     for index, tensor in enumerate(tensors):
-        if tensor.dtype is not dtype or tensor.layout is not layout:
-            kinds = f"expected {like.dtype} {like.layout}, got {tensor.dtype} {tensor.layout}"
-            raise RuntimeError(f"{what}: invalid tensor type at index {index} ({kinds})")
+        if tensor.layout is not layout:
+            layouts = f"expected {layout}, got {tensor.layout}"
+            raise RuntimeError(f"{what}: invalid tensor layout at index {index} ({layouts})")
+        if tensor.dtype is not dtype:
+            raise RuntimeError(f"{what}: invalid tensor type at index {index} (expected {dtype}, got {tensor.dtype})")
         if same_shape and tensor.shape != shape:
             shapes = f"expected {list(like.shape)}, got {list(tensor.shape)}"
             raise RuntimeError(f"{what}: invalid tensor size at index {index} ({shapes})")
 
 
-def check_lists(what: str, lists: Sequence[Sequence[Tensor]], singles: Sequence[Tensor], size: int) -> None:
-    """Raise RuntimeError unless there is one tensor, and one list with as much for each rank."""
-    if not len(singles) == len(lists) == 1:
-        raise RuntimeError(f"{what}: requires a single-element list, and one containing a list with {size} tensors")
-    if len(lists[0]) != size:
-        raise RuntimeError(f"{what}: Incorrect list size {len(lists[0])}: the size of the process group is {size}.")
+def check_lists(
+    what: str, kind: str, lists: Sequence[Sequence[Tensor]], singles: Sequence[Tensor], size: int
+) -> None:
+    """Raise RuntimeError unless there is one tensor, and one list, of inputs or outputs, with as much for each rank."""
+    require(len(singles) == len(lists) == 1, f"{what}: requires a single-element {kind} list, of a list of {size} tensors")
+    count, kind = len(lists[0]), f"{kind} list size"
+    wanted = f"{kind.capitalize()} should be {size}, same as size of the process group."
+    require(count == size, f"{what}: Incorrect {kind} {count}. {wanted}")
     check_alike(what, lists[0], singles[0])
 
 

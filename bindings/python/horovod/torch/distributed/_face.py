@@ -44,6 +44,8 @@ class Face(dist.ProcessGroup):
         The group's own part of torch's.
     timeout : datetime.timedelta
         For an operation to end, unless its options say another.
+    generation : int
+        Of the default group to which this one belongs: what an earlier one has left under way is not taken for this one's.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Face(dist.ProcessGroup):
         process_set: ProcessSet,
         store: dist.Store,
         timeout: timedelta,
+        generation: int = 0,
     ) -> None:
         super().__init__(rank, len(ranks))
         self._name = self._group_name = name
@@ -65,7 +68,8 @@ class Face(dist.ProcessGroup):
         self._own_rank = rank
         self._set, self._store = process_set, store
         self.set_timeout(timeout)
-        self._names = itertools.cycle([f"torch.distributed.{name}.{number}" for number in range(NAMES)])
+        self._prefix = f"torch.distributed.{name}" if generation == 0 else f"torch.distributed.{generation}.{name}"
+        self._names = itertools.cycle([f"{self._prefix}.{number}" for number in range(NAMES)])
         self._sequence = 0
         self._messages: Counter[tuple[int, int, int]] = Counter()  # so far, by source, destination and tag
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from horovod.common import operations
+from horovod.common.exceptions import HorovodInternalError
 from horovod.torch import _ops, _tensors
 from horovod.torch.distributed import _sets
 from horovod.torch.distributed._any_source import Desk, WorkFromAny
@@ -17,6 +20,30 @@ from horovod.torch.distributed._face import NAMES, Face
 from horovod.torch.distributed._layout import Finish, fill, flattened
 from horovod.torch.distributed._profile import Span
 from horovod.torch.distributed._work import Work
+
+
+_SIZES_DIFFER = "Mismatched BROADCAST tensor shapes"
+
+
+class Message(Work):
+    """A message. Parameters as of `Work`.
+
+    Where the receiver has room for more or fewer elements than the sender gives, both learn so from the engine, and
+    both start what `again` prepares, whose size the sender alone says.
+    """
+
+    def __init__(self, again: Callable[[], _ops.Prepared], *args: Any) -> None:
+        self._again: Callable[[], _ops.Prepared] | None = again
+        super().__init__(*args)
+
+    def _synchronize(self, limit: float) -> Any:
+        try:
+            return super()._synchronize(limit)
+        except HorovodInternalError as error:
+            if self._again is None or _SIZES_DIFFER not in str(error):
+                raise
+        self._handle, self._again = _tensors.start(*self._again(), in_turn=True), None
+        return super()._synchronize(min(limit, self._left()))
 
 
 class PointToPoint(Face):
@@ -40,7 +67,15 @@ class PointToPoint(Face):
         return self._receive(tensors, tag, self._span("recv", tensors), src)
 
     def _receive(self, tensors: list[Tensor], tag: int, span: Span | None, src: int) -> Work:
-        return self._message("recv", tensors, src, self._own_rank, tag, lambda result: fill(tensors, result), span)
+        def finish(result: Any) -> None:
+            if type(result) is tuple:  # sent again
+                wire, (result, _) = flattened(tensors[0]), result
+                fits = result.numel() <= wire.numel()
+                require(fits, f"recv: a message of {result.numel()} elements, and a tensor of {wire.numel()}")
+                result = torch.cat([result, wire[result.numel() :]])
+            fill(tensors, result)
+
+        return self._message("recv", tensors, src, self._own_rank, tag, finish, span)
 
     def recv_anysource(self, tensors: list[Tensor], tag: int) -> Work:
         """Receive from whichever rank of the group sends with the same tag; ``_source_rank()`` of the work tells."""
@@ -81,11 +116,17 @@ class PointToPoint(Face):
         if len(self._ranks) > 2:
             pair = _sets.set_of_pair(sorted(ends), timedelta(seconds=self._limit))
         way = (source, destination, tag)
-        name = f"torch.distributed.{self._name}.{source}to{destination}.{tag}.{self._messages[way] % NAMES}"
+        name = f"{self._prefix}.{source}to{destination}.{tag}.{self._messages[way] % NAMES}"
         self._messages[way] += 1
         if what == "send":
             span = self._span(what, tensors)
-        prepared = _ops.prepare_broadcast(flattened(tensors[0]), True, ends[0], name, pair)
+        flat = flattened(tensors[0])
+        prepared = _ops.prepare_broadcast(flat, True, ends[0], name, pair)
+
+        def again() -> _ops.Prepared:
+            given = flat if what == "send" else flat[:0]
+            splits = [given.numel() if rank == ends[1] else 0 for rank in sorted(ends)]
+            return _ops.prepare_alltoall(given, splits, name, pair)
 
         def late(limit: float) -> Exception:
             done = f"rank {other} has not {'received' if what == 'send' else 'sent'} it"
@@ -95,6 +136,6 @@ class PointToPoint(Face):
 
         on_host = prepared[0][0].device == operations.HOST
         handle = _tensors.start(*prepared, in_turn=True)
-        work = Work(handle, finish, tensors, self._limit, late, None, on_host, span)
+        work = Message(again, handle, finish, tensors, self._limit, late, None, on_host, span)
         work._source = source
         return work

@@ -92,7 +92,7 @@ class RodaProcessGroup(PointToPoint):
     def _allreduce_sparse(
         self, tensor: Tensor, kind: int, spread: Callable[[], object] | None, outputs: Any, opts: Any
     ) -> Work | None:
-        require(is_sum(kind), "all_reduce: sparse tensors only work with ReduceOp.SUM and AVG")
+        require(is_sum(kind), f"all_reduce: unsupported reduction operation of sparse tensors: {name_of(kind)}")
         own = tensor.detach().coalesce()
         parts = [own.indices().t().contiguous(), own.values().contiguous()]
         prepared = _ops.prepare_grouped_allgather(parts, next(self._names), self._set)
@@ -113,6 +113,8 @@ class RodaProcessGroup(PointToPoint):
         kind, factor = reduction_of(opts, tensors)
         same = all(tensor.dtype == tensors[0].dtype for tensor in tensors)
         require(same, "allreduce_coalesced: tensors must all have the same type")
+        check_alike("allreduce_coalesced", tensors, tensors[0], same_shape=False)
+        require(not tensors[0].is_sparse, "allreduce_coalesced: unsupported layout")
         if kind not in ENGINE_OPS:
             return self._fold("all_reduce", kind, joined(tensors), lambda flat: fill(tensors, flat), tensors, opts)
         buffers = [summable(tensor, kind) for tensor in tensors]
@@ -199,17 +201,23 @@ class RodaProcessGroup(PointToPoint):
         return self._start("broadcast", tensors, prepared, finish, tensors, opts)
 
     def allgather(self, *args: Any, **named: Any) -> Work | None:
-        """Copy everybody's tensor into a list."""
+        """Copy everybody's tensors into a list, and that into as many as there are tensors."""
         outputs, inputs, opts = read(c10d.AllgatherOptions, args, named, 2)
+        require(len(inputs) > 0, "all_gather: requires non-empty input tensor list")
         require(len(outputs) == len(inputs), "all_gather: requires input/output tensor lists to have the same length")
-        check_lists("all_gather: invalid output tensor list", outputs, inputs, len(self._ranks))
-        return self._gather("all_gather", outputs[0], inputs, outputs, opts)
+        check_alike("all_gather", inputs, inputs[0])
+        count = len(inputs) * len(self._ranks)
+        for receivers in outputs:
+            found = len(receivers)
+            require(found == count, f"all_gather: invalid output tensor list: expected length {count}, got {found}")
+            check_alike("all_gather", receivers, inputs[0])
+        return self._gather("all_gather", outputs, inputs, outputs, opts)
 
     def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work | None:  # noqa: A002
         check_alike("all_gather_into_tensor", [output], input, same_shape=False)
         fits = output.numel() == input.numel() * len(self._ranks)
         require(fits, "all_gather_into_tensor: invalid tensor size: output must be world size times input")
-        return self._gather("_all_gather_base", [output], [input], [output], opts or c10d.AllgatherOptions())
+        return self._gather("_all_gather_base", [[output]], [input], [output], opts or c10d.AllgatherOptions())
 
     def allgather_into_tensor_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
@@ -230,17 +238,24 @@ class RodaProcessGroup(PointToPoint):
         require(len(outputs) == len(self._ranks), "all_gather: output lists should be equal to world size")
         for row in outputs:
             require(len(row) == len(inputs), f"all_gather: invalid output size: expected {len(inputs)}, got {len(row)}")
-            for output, given in zip(row, inputs):
-                check_alike("all_gather", [output], given)
-        receivers = [tensor for row in outputs for tensor in row]
-        return self._gather("all_gather", receivers, inputs, outputs, opts)
+            for index, (output, given) in enumerate(zip(row, inputs)):
+                fits = output.shape == given.shape
+                require(fits, f"all_gather: invalid size of output tensor at index {index}: {list(output.shape)}")
+                require(output.dtype == given.dtype, f"all_gather: invalid tensor type at index {index}: {output.dtype}")
+        return self._gather("all_gather", [[tensor for row in outputs for tensor in row]], inputs, outputs, opts)
 
     def _gather(
-        self, what: str, receivers: Sequence[Tensor], inputs: Sequence[Tensor], outputs: Any, opts: Any
+        self, what: str, receivers: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], outputs: Any, opts: Any
     ) -> Work | None:
         flat = flattened(inputs[0]) if len(inputs) == 1 else joined(inputs)
         prepared = _ops.prepare_allgather(flat, next(self._names), self._set)
-        return self._start(what, inputs, prepared, lambda all_: fill(receivers, self._gathered(all_)), outputs, opts)
+
+        def finish(result: Any) -> None:
+            result = self._gathered(result)
+            for tensors in receivers:
+                fill(tensors, result)
+
+        return self._start(what, inputs, prepared, finish, outputs, opts)
 
     def _gathered(self, flat: Tensor) -> Tensor:
         size = len(self._ranks)
@@ -253,10 +268,10 @@ class RodaProcessGroup(PointToPoint):
         is_root = self._own_rank == opts.rootRank
         require(len(inputs) == 1, "gather: requires a single-element input tensor list")
         if is_root:
-            check_lists("gather", outputs, inputs, len(self._ranks))
+            check_lists("gather", "output", outputs, inputs, len(self._ranks))
         else:
             require(not any(outputs), "gather: requires empty output on non-root")
-        return self._gather("gather", outputs[0] if is_root else [], inputs, outputs if is_root else [], opts)
+        return self._gather("gather", outputs if is_root else [], inputs, outputs if is_root else [], opts)
 
     def scatter(self, *args: Any, **named: Any) -> Work | None:
         """Copy the root's tensors, one to each rank."""
@@ -265,7 +280,7 @@ class RodaProcessGroup(PointToPoint):
         require(len(outputs) == 1, "scatter: requires a single-element output tensor list")
         is_root = self._own_rank == opts.rootRank
         if is_root:
-            check_lists("scatter", inputs, outputs, len(self._ranks))
+            check_lists("scatter", "input", inputs, outputs, len(self._ranks))
         else:
             require(not any(inputs), "scatter: requires empty input on non-root")
         flat = joined(inputs[0]) if is_root else flattened(outputs[0])[:0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import socket
@@ -31,6 +32,7 @@ _TIMEOUT = timedelta(minutes=30)  # torch's default
 # Rendezvous of engines that no launcher started; rank 0 keeps them while the process lives.
 _servers: list[_roda.RendezvousServer] = []
 _is_ours = False  # no launcher has started this process's engine, or will
+_generations = itertools.count()  # of default groups
 _variables: dict[str, str] = {}  # of the engine's job, as a launcher of ours would set them
 
 
@@ -65,13 +67,28 @@ def start_engine(store: dist.Store, rank: int, size: int) -> None:
         )
 
 
+def _meeting(store: dist.Store, what: str, size: int) -> str:
+    """Return a prefix that all ranks get: a store may be met again, and all come to it equally often."""
+    return f"{what}/{(store.add(f'{what}/arrivals', 1) - 1) // size}"
+
+
+def next_generation(store: dist.Store, rank: int, size: int) -> int:
+    """Return a number that rank 0 has given to no default group before; collective."""
+    generation = next(_generations)
+    if size == 1:
+        return generation
+    key = _meeting(store, "roda/generation", size)
+    if rank == 0:
+        store.set(key, str(generation))
+    return int(store.get(key))
+
+
 def _settle(basics: HorovodBasics, store: dist.Store, rank: int, size: int) -> None:
     """Keep the engines that run where all are of one job and these numbers; else end them and describe a new one."""
     fits = _roda.is_initialized() and (basics.rank(), basics.size()) == (rank, size)
     job: dict[str, Any] | None = None if fits else {}
     if size > 1:
-        # A store may be met again: all ranks come to it equally often.
-        prefix = f"roda/{size}/{(store.add(f'roda/{size}/arrivals', 1) - 1) // size}"
+        prefix = _meeting(store, f"roda/{size}", size)
         present = _variables.get("HOROVOD_GLOO_RENDEZVOUS_PORT") if fits else None
         store.set(f"{prefix}/{rank}", json.dumps([_host_identity(), present]))
         if rank == 0:

@@ -159,6 +159,8 @@ class Work(dist._Work):
 
     def __del__(self) -> None:
         """Stay a while for torch's C++, which may hold a work that no Python does, and asks its methods here."""
+        if _dropped is None:  # Python has cleared this module: it ends
+            return
         if self._done:
             if not (len(self._outputs) == 1 and self._outputs[0].numel() <= _SMALL):
                 self._outputs = []
@@ -170,7 +172,7 @@ class Work(dist._Work):
 
 
 _under_way: dict[int, Work] = {}
-_dropped: deque[Work] = deque(maxlen=256)
+_dropped: deque[Work] | None = deque(maxlen=256)
 
 
 def under_way(group: Any) -> list[Work]:
