@@ -168,6 +168,8 @@ def test_a_script_needs_no_python_before_it(tmp_path: Path) -> None:
     ("argv", "told"),
     [
         (["-np", "two", "t"], "argument -np/--num-proc: 'two' is neither a number of processes nor auto"),
+        (["-np", "0", "t"], "argument -np/--num-proc: '0' is neither a number of processes nor auto"),
+        (["-np", "2", "--min-np", "0", "t"], "argument --min-np/--min-num-proc: '0' is no whole number above 0"),
         (["--nosuch", "-np", "2", "t"], "unrecognized arguments: --nosuch"),
         (["-np", "2"], "the command to run is missing"),
         (["--host-discovery-script", "x", "t"], "-np N is needed beside --host-discovery-script"),
