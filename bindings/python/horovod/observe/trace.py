@@ -73,10 +73,14 @@ def _read_measured(path: Path | None) -> dict[int, float]:
     return {each.bytes: each.algbw_GBps for each in told if each.collective == "allreduce" and each.bytes}
 
 
-def _tell(text: str) -> None:
-    """Show how far it is, where somebody looks."""
+_BAR = 24  # characters
+
+
+def _tell(text: str, share: float = 0.0) -> None:
+    """Show what is done, and how much of it, where somebody looks."""
     if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+        bar = f"{'█' * round(_BAR * share):░<{_BAR}} " if text else ""
+        print(f"\r\033[K{bar}{text}", end="", file=sys.stderr, flush=True)
 
 
 def analyse(paths: Sequence[Path], measured: Mapping[int, float] | None = None) -> steps.Report:
@@ -110,7 +114,7 @@ def _analyse(paths: Sequence[Path], measured: Mapping[int, float]) -> steps.Repo
     ranks: list[steps.RankSteps] = []
     left_out: list[str] = []
     for number, file in enumerate(files, 1):
-        _tell(f"Reading rank {file.about.rank}: {number} of {len(files)}")
+        _tell(f"Reading rank {file.about.rank}: {number} of {len(files)}", number / len(files))
         own = first if first is not None and number == 1 else file.timeline(sampling.parts_of(file, told))
         first = first or own
         try:
