@@ -185,6 +185,18 @@ def test_a_terminal_sees_how_far_it_is(
     assert shown[-1] == "", "wiped"
 
 
+@pytest.mark.parametrize("head", [1 << 18, 1000], ids=["a small file", "a large file"])
+def test_a_job_that_still_runs_or_was_killed(head: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files end anywhere."""
+    monkeypatch.setattr(timeline, "_HEAD", head)
+    for path in (paths := Job(2, 20).write(tmp_path)):
+        text = path.read_text()
+        path.write_text(text[: text.rindex('"dtype"') + 3])
+    report = report_of(paths)
+    assert len(report.steps.lengths) in (19, 20)
+    assert len(report.launches) == 79
+
+
 def test_a_file_of_another_run_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Though its launches have the same numbers."""
     paths = Job(3, 4).write(tmp_path)
