@@ -121,7 +121,10 @@ inline std::string nearest(const CLI::App& app, const std::string& flag) {
 }
 
 inline std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError)) return error.what();
+  const std::string told = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch))
+    return told.substr(0, told.find(": ")) + ": a value is missing";
+  if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError)) return told;
   std::vector<std::string> extras = app.remaining();
   std::stable_partition(extras.begin(), extras.end(), [](const std::string& text) { return text.starts_with("-"); });
   return "unrecognized arguments: " + CLI::detail::join(extras, " ") + nearest(app, extras.front());

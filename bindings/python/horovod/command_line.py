@@ -15,7 +15,14 @@ from typing import Any, NoReturn, Optional, TextIO
 _BROKEN_PIPE = 128 + 13  # as of a program that the signal ends
 _INTERRUPTED = 128 + 2
 
-_KINDS = {"int": "no whole number", "float": "no number"}  # of a value that is not one
+_WORDS = (  # argparse's, and what the native programs say in their place
+    (r"\bargument (?=\S+(?:: |$))", ""),
+    (r"invalid int value: (.*)", r"\1 is no whole number"),
+    (r"invalid float value: (.*)", r"\1 is no number"),
+    (r"invalid choice: (\S+) \(choose from (.*)\)", lambda odd: f"{odd[1]} is none of {odd[2].replace(chr(39), '')}"),
+    (r"expected (?:one|\d+|at least one) arguments?", "a value is missing"),
+    (r"the following arguments are required: (.*)", lambda odd: f"{odd[1].upper()} is missing"),
+)
 
 Main = Callable[..., Optional[int]]
 
@@ -51,7 +58,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with a line that names what is wrong."""
         name = paints(sys.stderr)(f"{self.prog}:", "1;31")
-        message = re.sub(r"invalid (\w+) value: (.*)", lambda odd: f"{odd[2]} is {_KINDS.get(odd[1], odd[1])}", message)
+        for pattern, words in _WORDS:
+            message = re.sub(pattern, words, message)
         self.exit(2, f"{name} {message}{self._nearest(message)} (`{self.prog} --help` prints the options)\n")
 
     def _nearest(self, message: str) -> str:

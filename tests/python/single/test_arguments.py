@@ -137,7 +137,7 @@ def test_abbreviated_flags() -> None:
 def test_hosts_are_named_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_args(["-np", "2", "-H", "a:1", "--hostfile", "x", "t"])
-    assert "--hostfile: not allowed with argument -H/--hosts" in capsys.readouterr().err
+    assert "--hostfile: not allowed with -H/--hosts" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", [[], ["-np", "auto"]])
@@ -167,7 +167,9 @@ def test_a_script_needs_no_python_before_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["-np", "two", "t"], "argument -np/--num-proc: 'two' is neither a number of processes nor auto"),
+        (["-np", "two", "t"], "-np/--num-proc: 'two' is neither a number of processes nor auto"),
+        (["-np", "0", "t"], "-np/--num-proc: '0' is neither a number of processes nor auto"),
+        (["-np", "2", "--min-np", "0", "t"], "--min-np/--min-num-proc: '0' is no whole number above 0"),
         (["--nosuch", "-np", "2", "t"], "unrecognized arguments: --nosuch"),
         (["-np", "2"], "the command to run is missing"),
         (["--host-discovery-script", "x", "t"], "-np N is needed beside --host-discovery-script"),

@@ -78,6 +78,8 @@ def test_the_native_programs_speak_as_the_others_do(name: str) -> None:
         "roda-perf -n 0": "--ranks: '0' is no number from 1 to 1024",
         "roda-perf -p sideways": "--place: 'sideways' is none of in, out, both",
         "roda-info --memory ssd": "--memory: 'ssd' is none of host, cuda",
+        "roda-info --memory": "--memory: a value is missing",
+        "roda-info --explain allreduce": "--explain: a value is missing",
         "roda-sim -s 4X": "-s: no size: 4X (bytes, with K, M, G or T after them as in 64K and 1.5MiB)",
     }.items(),
 )
@@ -99,8 +101,16 @@ def test_one_letter_has_one_meaning() -> None:
 @pytest.mark.parametrize(
     ("call", "arguments", "line"),
     [
-        (top.main, ["abc"], "roda-top: argument pid: 'abc' is no whole number (`roda-top --help` prints the options)"),
-        (top.main, ["--interval", "x"], "argument --interval: 'x' is no number (`roda-top --help` prints the options)"),
+        (top.main, ["abc"], "roda-top: pid: 'abc' is no whole number (`roda-top --help` prints the options)"),
+        (top.main, ["--interval", "x"], "--interval: 'x' is no number (`roda-top --help` prints the options)"),
+        (top.main, ["--interval"], "roda-top: --interval: a value is missing (`roda-top --help` prints the options)"),
+        (build_plugin.main, [], "roda-build-plugin: NAME is missing (`roda-build-plugin --help`"),
+        (
+            build_plugin.main,
+            ["mip"],
+            "roda-build-plugin: name: 'mip' is none of gloo, mpi, ucx (`roda-build-plugin --help`",
+        ),
+        (doctor.main, ["-H", "a", "--here"], "--here: not allowed with -H/--hosts (`roda-doctor --help`"),
         (trace.main, ["none.json"], "roda-trace: none.json: No such file or directory"),
         (trace.main, ["text.json"], "roda-trace: text.json is no timeline: it is no JSON: Expecting value"),
         (doctor.main, ["none/"], "roda-doctor: none: No such file or directory"),
@@ -116,7 +126,7 @@ def test_what_can_not_be_read_is_told_in_words(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text.json").write_text("no")
-    with pytest.raises(SystemExit) if "argument" in line else contextlib.nullcontext():
+    with pytest.raises(SystemExit) if "--help" in line else contextlib.nullcontext():
         assert call(arguments) == 1
     (told,) = capsys.readouterr().err.splitlines()
     assert line in told

@@ -47,7 +47,7 @@ def test_a_question_is_seen_before_it_is_answered() -> None:
     ("flags", "told"),
     [
         (["--stdin", "2"], "--stdin 2: there is no such rank; the ranks are 0 to 1"),
-        (["--stdin", "first"], "argument --stdin: 'first' is neither a rank nor all"),
+        (["--stdin", "first"], "--stdin: 'first' is neither a rank nor all"),
         (["--debug", "2"], "--debug 2: there is no such rank; the ranks are 0 to 1"),
     ],
 )

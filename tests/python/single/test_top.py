@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from horovod.observe import flight, jobs, metrics, others, top
+from horovod.observe import flight, jobs, metrics, others, top, trace
 from horovod.observe.diagnosis import diagnose
 from horovod.observe.rates import diagnosis, line_of, rates, rates_of
 
@@ -172,6 +172,11 @@ def test_the_jobs_timelines_are_found(tmp_path: Path, monkeypatch: pytest.Monkey
             jobs.find_timelines("roda-trace")
         (tmp_path / "trace.0.json").write_text("[]")
         assert jobs.find_timelines("roda-trace") == [tmp_path / "trace.0.json"]
+        monkeypatch.setattr(jobs, "jobs", lambda: {writer.pid: [first], writer.pid + 1: [first]})
+        monkeypatch.setattr(flight, "open_job", lambda _: argparse.Namespace(read=lambda: [first]))
+        with pytest.raises(flight.NoRecordError, match="2 jobs run here; say which, as roda-trace PID"):
+            trace._timelines([])
+        assert trace._timelines([Path(str(writer.pid))]) == [tmp_path / "trace.0.json"]
         writer.kill()
 
 

@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,32 @@ def test_the_advice_names_the_planted_cause_and_nothing_else(cause: str, tmp_pat
     job, expected = PLANTED[cause]
     (advice,) = report_of(job.write(tmp_path)).advice
     assert re.match(expected, advice), advice
+
+
+def test_a_terminal_sees_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    traces = Job(2, 3).write(tmp_path)
+    report_of(traces)
+    assert capsys.readouterr().err == "", "no terminal"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    report_of(traces)
+    shown = capsys.readouterr().err.split("\r\033[K")
+    assert f"{'█' * 12}{'░' * 12} Reading rank 0: 1 of 2" in shown
+    assert f"{'█' * 24} Reading rank 1: 2 of 2" in shown
+    assert shown[-1] == "", "wiped"
+
+
+@pytest.mark.parametrize("head", [1 << 18, 1000], ids=["a small file", "a large file"])
+def test_a_job_that_still_runs_or_was_killed(head: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files end anywhere."""
+    monkeypatch.setattr(timeline, "_HEAD", head)
+    for path in (paths := Job(2, 20).write(tmp_path)):
+        text = path.read_text()
+        path.write_text(text[: text.rindex('"dtype"') + 3])
+    report = report_of(paths)
+    assert len(report.steps.lengths) in (19, 20)
+    assert len(report.launches) == 79
 
 
 def test_a_file_of_another_run_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

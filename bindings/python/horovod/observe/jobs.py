@@ -76,8 +76,8 @@ def find_job(program: str) -> int:
     return _find(program)[0]
 
 
-def find_timelines(program: str) -> list[Path]:
-    """Return the files into which the ranks here of the one job write their timelines.
+def find_timelines(program: str, pid: int | None = None) -> list[Path]:
+    """Return the files into which the ranks here of the one job write their timelines, or those of a process's job.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def find_timelines(program: str) -> list[Path]:
     """
     import psutil
 
-    pid, ranks = _find(program)
+    pid, ranks = _find(program) if pid is None else (pid, flight.open_job(pid).read())
     found = []
     for rank in ranks:
         with contextlib.suppress(psutil.Error):

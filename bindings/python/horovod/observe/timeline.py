@@ -230,7 +230,7 @@ class TimelineFile:
         self.path = path
         try:
             self.size = path.stat().st_size
-            self.has_lines = self.size > _HEAD and self._begins_with_lines()
+            self.has_lines = self._begins_with_lines()
             about = next(map(_about, filter(_tells_of_the_file, next(self._chunks(0, _HEAD)))), _NOTHING)
         except (OSError, Fault) as error:
             raise _refused(path, error) from error
@@ -261,6 +261,8 @@ class TimelineFile:
                 if not cut:
                     raise Fault(f"has a line of more than {len(data)} bytes", "an event in each")
                 lines = rest + data[:cut]
+                if begin == self.size:
+                    lines = _without_half_a_line(lines)
                 rest = data[cut:]
                 yield _events_of(lines[lines.find(b"\n") + 1 :] if is_first else lines)
                 is_first = False
@@ -282,6 +284,16 @@ class TimelineFile:
         timeline = RankTimeline(self.about, uses)
         uses.sort(key=timeline.own)
         return timeline
+
+
+def _without_half_a_line(lines: bytes) -> bytes:
+    """Return a file's last lines, without one that its rank was writing, or had not written when it was killed."""
+    last = lines.rstrip().rpartition(b"\n")[2]
+    try:
+        parse(last.lstrip(b", "))
+    except Fault:
+        return lines[: lines.rindex(last)]
+    return lines
 
 
 def _events_of(lines: bytes) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from horovod.version import add_version
 def _parser() -> Parser:
     parser = Parser(
         prog="roda-trace",
-        usage="roda-trace [OPTION]... [TIMELINE]...",
+        usage="roda-trace [OPTION]... [PID | TIMELINE...]",
         examples=[
             ("HOROVOD_TIMELINE='trace.{rank}.json' horovodrun -np 4 python train.py", "writes the timelines"),
             ("roda-trace trace.*.json", "prints advice, and writes roda-trace.html"),
@@ -34,7 +35,10 @@ def _parser() -> Parser:
     )
     add_version(parser)
     parser.add_argument(
-        "timelines", nargs="*", type=Path, help="timelines of the ranks; by default those of the job that runs here"
+        "timelines",
+        nargs="*",
+        type=Path,
+        help="timelines of the ranks, or a process id of a job that writes some (by default of the one that runs here)",
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("roda-trace.html"), help="page (roda-trace.html)")
     parser.add_argument(
@@ -73,10 +77,14 @@ def _read_measured(path: Path | None) -> dict[int, float]:
     return {each.bytes: each.algbw_GBps for each in told if each.collective == "allreduce" and each.bytes}
 
 
-def _tell(text: str) -> None:
-    """Show how far it is, where somebody looks."""
+_BAR = 24  # characters
+
+
+def _tell(text: str, share: float = 0.0) -> None:
+    """Show what is done, and how much of it, where somebody looks."""
     if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+        bar = f"{'█' * round(_BAR * share):░<{_BAR}} " if text else ""
+        print(f"\r\033[K{bar}{text}", end="", file=sys.stderr, flush=True)
 
 
 def analyse(paths: Sequence[Path], measured: Mapping[int, float] | None = None) -> steps.Report:
@@ -110,7 +118,7 @@ def _analyse(paths: Sequence[Path], measured: Mapping[int, float]) -> steps.Repo
     ranks: list[steps.RankSteps] = []
     left_out: list[str] = []
     for number, file in enumerate(files, 1):
-        _tell(f"Reading rank {file.about.rank}: {number} of {len(files)}")
+        _tell(f"Reading rank {file.about.rank}: {number} of {len(files)}", number / len(files))
         own = first if first is not None and number == 1 else file.timeline(sampling.parts_of(file, told))
         first = first or own
         try:
@@ -134,6 +142,13 @@ def _refuse_timeline(output: Path) -> None:
             raise OSError(f"-o {output} is a timeline: the page would take its place")
 
 
+def _timelines(named: Sequence[Path]) -> Sequence[Path]:
+    """Return the files that are named, or those of a job, which may be named by a process."""
+    if len(named) == 1 and re.fullmatch("[0-9]{1,18}", str(named[0])) and not named[0].exists():
+        return find_timelines("roda-trace", int(str(named[0])))
+    return named or find_timelines("roda-trace")
+
+
 @tool
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, and print its advice.
@@ -151,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         _refuse_timeline(options.output)
-        report = analyse(options.timelines or find_timelines("roda-trace"), _read_measured(options.perf))
+        report = analyse(_timelines(options.timelines), _read_measured(options.perf))
         options.output.write_text(page.render(report), encoding="utf-8")
     except (timeline.NoTimelineError, NoRecordError, OSError) as error:
         fail("roda-trace", error)

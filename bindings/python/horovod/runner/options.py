@@ -98,10 +98,15 @@ def _add_debugging(parser: argparse.ArgumentParser) -> None:
 def _count(text: str) -> int | None:
     if text == "auto":
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of processes nor auto") from None
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of processes nor auto")
+    return int(text)
+
+
+def _above_zero(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
 
 
 def _add_switch(group: Any, name: str, text: str, off_text: str = argparse.SUPPRESS, dest: str | None = None) -> None:
@@ -178,10 +183,10 @@ def _add_elastic(parser: argparse.ArgumentParser) -> None:
         "fewest processes that a job goes on with when others are lost",
         "most processes that it grows to when hosts come",
     )
-    group.add_argument("--min-np", "--min-num-proc", type=int, dest="min_num_proc", metavar="N", help=least)
-    group.add_argument("--max-np", "--max-num-proc", type=int, dest="max_num_proc", metavar="N", help=most)
+    group.add_argument("--min-np", "--min-num-proc", type=_above_zero, dest="min_num_proc", metavar="N", help=least)
+    group.add_argument("--max-np", "--max-num-proc", type=_above_zero, dest="max_num_proc", metavar="N", help=most)
     slots = "processes on each host for which the discovery script prints no number"
-    group.add_argument("--slots-per-host", type=int, metavar="N", help=slots)
+    group.add_argument("--slots-per-host", type=_above_zero, metavar="N", help=slots)
     patience = "seconds to wait until hosts have enough slots [HOROVOD_ELASTIC_TIMEOUT, 600]"
     group.add_argument("--elastic-timeout", type=int, metavar="SECONDS", help=patience)
     resets = "how often the set of processes may change before the job ends"
