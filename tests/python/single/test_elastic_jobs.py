@@ -200,6 +200,7 @@ def test_a_rank_raises_and_no_other_slot_is_left(horovodrun: Launch, tmp_path: P
     words = "Worker localhost[1], rank 1 ended with status 1: ValueError: bad label 17 (raises.py:15).\n"
     assert words in done.stderr
     assert "Too few slots are left: there are 1, and the job needs at least 2 Horovod processes." in done.stderr
+    assert "\nCause: ValueError: bad label 17 (raises.py:15)\n" in done.stderr
 
 
 def test_a_command_that_fails_at_once(horovodrun: Launch) -> None:

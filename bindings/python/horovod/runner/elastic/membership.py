@@ -362,13 +362,13 @@ class Membership:
         seconds = f"{self._limits.elastic_timeout:g} s"
         text = f"there are {len(self._usable_slots(now))}, and the job needs at least {needed} Horovod processes"
         if self._limits.has_fixed_hosts and not self._may_have_more_slots():
-            self.stop(
-                RuntimeError(
-                    f"Too few slots are left: {text}. The hosts that were given are all, and a slot whose worker has "
-                    "failed is not used again without --blacklist-cooldown-range. Give more slots (-H), or ask for "
-                    "fewer (min_num_proc, --min-np)."
-                )
+            text = (
+                f"Too few slots are left: {text}. The hosts that were given are all, and a slot whose worker has "
+                "failed is not used again without --blacklist-cooldown-range. Give more slots (-H), or ask for fewer "
+                "(min_num_proc, --min-np)."
             )
+            self._do(Say(text))
+            self.stop(WorkersFailedError(*self._failures[-1]) if self._failures else RuntimeError(text))
         elif self._waits_since is None:
             self._waits_since = now
             self._do(Say(f"The job waits for slots to run on, for at most {seconds} (--elastic-timeout): {text}."))
