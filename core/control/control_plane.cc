@@ -210,7 +210,6 @@ Status ControlPlane::forward() {
     RODA_RETURN_IF_ERROR(spread(record, &accepted));
     if (!accepted) held_.swap(record);
   }
-  RODA_INVARIANT(accepted == held_.empty(), "a record that the log did not take is held");
   while (segment_->up().read(&record)) combiner_->take(record, now);
   while (accepted && combiner_->next(now, &record)) {
     if (is_root_) {
@@ -220,6 +219,7 @@ Status ControlPlane::forward() {
       links_->send_up(record);
     }
   }
+  RODA_INVARIANT(accepted == held_.empty(), "a record that the log did not take is held");
   return set_timer();
 }
 

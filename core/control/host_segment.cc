@@ -348,6 +348,7 @@ void HostSegment::abort(const Status& cause) {
     if (seen == kAborted) return;
     // Who is absent has mostly ended but for the last of it.
     const int writer = static_cast<int>(seen - kAborted) - 1;
+    RODA_INVARIANT(writer >= 0 && writer < size(), "a rank of this host writes why the job is aborted");
     if (!has_ended(writer, is_absent(writer) ? kLastOfAnEndMs : 0)) return;
   }
   RODA_INVARIANT(!cause.ok(), "a job that is aborted has a cause");

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/execute/group.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::execute {
 namespace {
@@ -90,6 +91,7 @@ Status DeviceMemory::allocate(const DeviceQueue& queue, Place place, std::size_t
 }
 
 void DeviceMemory::register_with(TransportGroup& group) {
+  RODA_INVARIANT(block_ != nullptr, "memory is there before it is registered");
   std::vector<Registration>& all = block_->registrations;
   if (block_->lender == &group || std::ranges::any_of(all, [&](const Registration& r) { return r.group == &group; }))
     return;

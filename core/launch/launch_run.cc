@@ -107,6 +107,7 @@ Status LaunchRun::wait_for_producers() {
 // Everything lies on the stream: an event behind it tells when it is done.
 Status LaunchRun::end_on_stream() {
   if (queue_.is_host()) return {};
+  RODA_INVARIANT(completion_ == nullptr, "the end of a launch is noted on its stream once");
   RODA_RETURN_IF_ERROR(execute::DeviceEvent::record(queue_, &completion_));
   if (!is_local_) payload_.used_until(completion_);
   for (Operation* op : operations_) {

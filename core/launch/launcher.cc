@@ -64,6 +64,7 @@ void Launcher::open_set(std::int32_t id, SetRuntime::Options options) {
 // Ranks that are no members have nothing of it.
 void Launcher::remove_set(std::int32_t id) {
   const auto found = sets_.find(id);
+  RODA_INVARIANT(found != sets_.end(), "a process set that is removed is there");
   if (found->second->is_member()) leaving_.push_back({std::move(found->second)});
   sets_.erase(found);
   tell_of_left_sets();

@@ -5,6 +5,7 @@
 
 #include "core/launch/average.h"
 #include "plugins/base/format.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::engine {
 namespace {
@@ -207,6 +208,7 @@ Status Payload::prepare_alltoall(Operation* op, execute::StageArgs* args) {
   const auto members = static_cast<std::size_t>(size());
   const std::size_t self = this->self();
   const auto row = static_cast<std::size_t>(head().row_elements);
+  RODA_INVARIANT(head().splits.size() == members * members, "each member has said what it sends to each");
   send_counts_.clear();
   recv_counts_.clear();
   op->received_splits.clear();

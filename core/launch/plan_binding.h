@@ -16,6 +16,7 @@
 #include "core/launch/set_runtime.h"
 #include "core/negotiate/negotiator.h"
 #include "core/plan/planner.h"
+#include "plugins/base/invariant.h"
 #include "plugins/base/log.h"
 
 namespace roda::engine {
@@ -54,6 +55,7 @@ class PlanBinding {
 
   // After connect(): a stage that runs the plan, and that no other launch uses.
   Status acquire(execute::StageHandle* stage) {
+    RODA_INVARIANT(bound_.route != nullptr, "a launch takes a stage when its groups are formed");
     if (is_plain()) return pools().front()->acquire(work().collective, plan().stages.front().algorithm, root(), stage);
     for (const auto& kept : bound_.route->stages) {
       if (kept->busy) continue;

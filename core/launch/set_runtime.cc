@@ -70,6 +70,7 @@ Status SetRuntime::form(execute::TransportContext& context, const GroupPlace& pl
     options.world_ranks.clear();
     for (const int member : members) options.world_ranks.push_back(options_.ranks[static_cast<std::size_t>(member)]);
     options.rank = static_cast<int>(std::ranges::find(members, options_.rank) - members.begin());
+    RODA_INVARIANT(options.rank < static_cast<int>(members.size()), "a rank forms groups that it is in");
   }
   options.generation = options_.generation;
   options.timeout_ns = options_.timeout_ns;

@@ -13,6 +13,7 @@
 #include "algorithms/schedule/schedule.h"
 #include "core/execute/schedule/layout.h"
 #include "core/execute/stage.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::execute {
 
@@ -174,7 +175,10 @@ class StartOrder {
         rivals_[step], [&](std::size_t rival) { return next_[rival] < slices_ && place(rival, next_[rival]) < mine; });
   }
 
-  void begun(std::size_t step) { ++next_[step]; }
+  void begun(std::size_t step) {
+    RODA_INVARIANT(next_[step] < slices_, "a step begins once for each slice");
+    ++next_[step];
+  }
 
  private:
   // A slice enters the pipeline one tick after the one before it, and not before the last step of the one that had its

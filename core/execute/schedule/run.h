@@ -11,6 +11,7 @@
 #include "core/execute/pack.h"
 #include "core/execute/schedule/lane_run.h"
 #include "plugins/base/copy.h"
+#include "plugins/base/invariant.h"
 
 namespace roda::execute {
 
@@ -34,6 +35,7 @@ class Run {
   // Takes the slice on; `args` and `layout` live until it is done. Slices of a one-sided program begin in the same
   // order on every rank.
   Status begin(const StageArgs& args, const Layout& layout, std::size_t slice) {
+    RODA_INVARIANT(idle(), "a run takes one slice on after the other");
     args_ = &args;
     layout_ = &layout;
     view_.dtype = args.dtype;

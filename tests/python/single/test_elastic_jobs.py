@@ -169,6 +169,40 @@ def test_too_few_workers_are_left(train: Run) -> None:
     assert "Timed out waiting for slots to run on: there are 1, and the job needs at least 2" in done.stderr
 
 
+RAISES = """
+from horovod.common import life_cycle as hvd, objects
+from horovod.common.elastic import ObjectState, run_fn
+
+
+def reset():
+    hvd.shutdown()
+    hvd.init()
+
+
+def train(state):
+    while True:
+        objects.allgather_object(0)
+        if hvd.rank() == 1:
+            raise ValueError("bad label 17")
+
+
+hvd.init()
+run_fn(train, reset)(ObjectState(objects.broadcast_object, hvd.rank, step=0))
+"""
+
+
+def test_a_rank_raises_and_no_other_slot_is_left(horovodrun: Launch, tmp_path: Path) -> None:
+    """No wait would bring one where hosts are given; before, the job said nothing for ten minutes."""
+    (tmp_path / "raises.py").write_text(RAISES)
+    flags = ("-np", "2", "--min-np", "2", "-H", "localhost:2")
+    done = horovodrun(*flags, sys.executable, "raises.py", cwd=tmp_path)
+    assert done.returncode == 1
+    words = "Worker localhost[1], rank 1 ended with status 1: ValueError: bad label 17 (raises.py:15).\n"
+    assert words in done.stderr
+    assert "Too few slots are left: there are 1, and the job needs at least 2 Horovod processes." in done.stderr
+    assert "\nCause: ValueError: bad label 17 (raises.py:15)\n" in done.stderr
+
+
 def test_a_command_that_fails_at_once(horovodrun: Launch) -> None:
     done = horovodrun("-np", "2", "--min-np", "1", "sh", "-c", "exit 7")
     assert done.returncode == 7

@@ -78,12 +78,33 @@ def test_workers_start_with_the_places_that_they_get() -> None:
 def test_a_job_waits_for_its_slots_and_not_forever() -> None:
     job = Job({"a": 1}, num_proc=3, elastic_timeout=60)
     assert job.of(Start) == []
+    (say,) = job.of(Say)
+    assert say.text == (
+        "The job waits for slots to run on, for at most 60 s (--elastic-timeout): there are 1, and the job needs at "
+        "least 3 Horovod processes."
+    )
     job.wait(59)
     job.do(job.it.hosts_found, {"a": 1, "b": 1})
     assert job.it.next_deadline() == 60
     job.wait(1)
     assert isinstance(job.it.error, TimeoutException)
     assert "there are 2, and the job needs at least 3" in str(job.it.error)
+
+
+def test_slots_that_cannot_come_are_not_waited_for() -> None:
+    limits = {"min_num_proc": 2, "has_fixed_hosts": True}
+    job = started({"a": 2}, **limits)
+    job.end("a[1]", 1)
+    job.leave()
+    assert job.of(Say)[-1].text.startswith("Too few slots are left: there are 1, and the job needs at least 2")
+    assert isinstance(job.it.error, WorkersFailedError)
+    job = started({"a": 2}, make_cooldown=lambda: Cooldown((5, 5)), **limits)
+    job.end("a[1]", 1)
+    job.leave()
+    assert not job.it.is_over
+    job.wait(5)
+    job.ready()
+    assert job.published[-1] == ["a[0]", "a[1]"]
 
 
 def test_workers_that_only_start_slowly_are_waited_for() -> None:

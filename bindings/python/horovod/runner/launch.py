@@ -298,6 +298,7 @@ def make_elastic_settings(args: argparse.Namespace) -> ElasticSettings:
         elastic_timeout=_number(args.elastic_timeout, "HOROVOD_ELASTIC_TIMEOUT", 600),
         reset_limit=args.reset_limit,
         cooldown_range=args.blacklist_cooldown_range,
+        has_fixed_hosts=isinstance(discovery, FixedHosts),
     )
 
 

@@ -119,6 +119,7 @@ class Control:
                 max_num_proc=settings.max_num_proc,
                 elastic_timeout=settings.elastic_timeout,
                 reset_limit=settings.reset_limit,
+                has_fixed_hosts=settings.has_fixed_hosts,
                 make_cooldown=lambda: Cooldown(settings.cooldown_range),
             )
         )

@@ -220,4 +220,5 @@ class Limits:
     max_num_proc: int | None = None
     elastic_timeout: float = 600.0
     reset_limit: int | None = None
+    has_fixed_hosts: bool = False
     make_cooldown: Callable[[], Cooldown] = Cooldown

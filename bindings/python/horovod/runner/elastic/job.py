@@ -232,7 +232,14 @@ class ElasticJob(Job):
         # A worker that this launcher ended has not failed.
         if worker is not None and status != 0 and worker.stage != Stage.REMOVED and not self._membership.is_over:
             self._failed[rank] = (worker, status)
-        self._membership.ended(rank, status, time.monotonic())
+        self._membership.ended(rank, status, time.monotonic(), self._how_it_ended(rank, status))
+
+    def _how_it_ended(self, rank: int, status: int) -> str:
+        """Return what a worker has told of the error that ended it; "" where it told nothing, or ended well."""
+        if status <= 0 or not self._blame.has_told(rank):
+            return ""
+        error, _ = self._blame.words_on(rank)
+        return error if error.startswith("ended with") else f"ended with status {status}: {error}"
 
     def _failure_of(self, error: WorkersFailedError) -> JobFailedError:
         if not self._failed:  # the connection to its host was lost

@@ -359,16 +359,31 @@ class Membership:
         return next_places(self.members, self.workers.values(), surplus, self.generation + 1)
 
     def _wait_for_slots(self, now: float, needed: int) -> None:
-        if self._waits_since is None:
+        seconds = f"{self._limits.elastic_timeout:g} s"
+        text = f"there are {len(self._usable_slots(now))}, and the job needs at least {needed} Horovod processes"
+        if self._limits.has_fixed_hosts and not self._may_have_more_slots():
+            text = (
+                f"Too few slots are left: {text}. The hosts that were given are all, and a slot whose worker has "
+                "failed is not used again without --blacklist-cooldown-range. Give more slots (-H), or ask for fewer "
+                "(min_num_proc, --min-np)."
+            )
+            self._do(Say(text))
+            self.stop(WorkersFailedError(*self._failures[-1]) if self._failures else RuntimeError(text))
+        elif self._waits_since is None:
             self._waits_since = now
+            self._do(Say(f"The job waits for slots to run on, for at most {seconds} (--elastic-timeout): {text}."))
         elif now >= self._waits_since + self._limits.elastic_timeout:
             self.stop(
                 TimeoutException(
-                    f"Timed out waiting for slots to run on: there are {len(self._usable_slots(now))}, and the job "
-                    f"needs at least {needed} Horovod processes. Wait longer (elastic_timeout, --elastic-timeout: "
-                    f"{self._limits.elastic_timeout:g} s), or ask for fewer (min_num_proc, --min-np)."
+                    f"Timed out waiting for slots to run on: {text}. Wait longer (elastic_timeout, --elastic-timeout: "
+                    f"{seconds}), or ask for fewer (min_num_proc, --min-np)."
                 )
             )
+
+    def _may_have_more_slots(self) -> bool:
+        """Tell whether slots come back where hosts are the same for ever: after a time, or from who is to go."""
+        is_leaving = any(worker.stage == Stage.REMOVED for worker in self.workers.values())
+        return is_leaving or any(each.until not in (None, float("inf")) for each in self._blacklist.values())
 
     def _notice(self, living: Sequence[Worker], surplus: Sequence[Worker], now: float) -> None:
         """Have the workers told that hosts changed, once newcomers can take part at once."""

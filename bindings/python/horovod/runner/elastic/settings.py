@@ -26,6 +26,8 @@ class ElasticSettings(Settings):
         How often workers may form anew.
     cooldown_range : pair of int or None
         Seconds after which a slot that has failed is used again; never without.
+    has_fixed_hosts : bool
+        Discovery finds the same hosts each time.
     """
 
     discovery: HostDiscovery | None = None
@@ -34,3 +36,4 @@ class ElasticSettings(Settings):
     elastic_timeout: float = 600.0
     reset_limit: int | None = None
     cooldown_range: Sequence[int] | None = None
+    has_fixed_hosts: bool = False
