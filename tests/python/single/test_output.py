@@ -228,6 +228,8 @@ def test_output_files(horovodrun: Launch, tmp_path: Path) -> None:
         assert (tmp_path / "logs" / f"rank.{rank}" / "stdout").read_text() == f"out {rank}\n"
         assert (tmp_path / "logs" / f"rank.{rank}" / "stderr").read_text() == f"err {rank}\n"
         assert f"[{rank}]<stdout>:out {rank}" in done.stdout
+    horovodrun("-np", "2", "--output-filename", str(tmp_path / "logs"), *sh("echo again"))
+    assert [path.read_text() for path in sorted(tmp_path.glob("logs/*/*"))] == ["", "again\n"] * 2
 
 
 @pytest.mark.parametrize("elastic", [[], ["--min-np", "2"]])

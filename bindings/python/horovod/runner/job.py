@@ -21,7 +21,7 @@ from horovod.runner.failure import Cause, JobFailedError as JobFailedError, exit
 from horovod.runner.frames import FrameError
 from horovod.runner.host_check import not_reached, shell_ended
 from horovod.runner.job_output import JobOutput
-from horovod.runner.output import make_output_folder
+from horovod.runner.output import make_output_files
 from horovod.runner.printer import Printer
 from horovod.runner.signals import EndingSignals, JobInterruptedError as JobInterruptedError, Waker
 
@@ -66,7 +66,7 @@ class Job:
         self.results: dict[int, bytes] = {}
         self._settings = settings
         if settings.output_filename:
-            make_output_folder(settings.output_filename)
+            make_output_files(settings.output_filename, settings.num_proc)
         self._hosts = hosts
         self._spec = {
             "command": list(command),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -221,12 +222,18 @@ class LineStream:
             self._open = None
 
 
-def make_output_folder(path: str) -> None:
-    """See that a folder is there before anything starts: a wrong name would be told when much has been printed."""
+def make_output_files(folder: str, num_proc: int) -> None:
+    """Make a folder, and the ranks' files, before anything starts: a wrong name would be told when much was printed.
+
+    A file that can't be made is told when its rank prints.
+    """
     try:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"--output-filename {path}: {error.strerror}") from error
+        raise ValueError(f"--output-filename {folder}: {error.strerror}") from error
+    for rank, stream in itertools.product(range(num_proc), ("stdout", "stderr")):
+        with contextlib.suppress(OSError):
+            open_rank_file(folder, rank, num_proc, stream).close()
 
 
 def open_rank_file(folder: str, rank: int, num_proc: int, stream: str) -> IO[bytes]:
