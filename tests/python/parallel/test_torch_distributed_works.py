@@ -286,7 +286,10 @@ def test_arguments_that_do_not_fit() -> None:
         ("unsupported reduction", lambda: group.allreduce([tensor.to_sparse()], dist.ReduceOp.MAX)),
         ("single-element input list", lambda: group.scatter([tensor], [], root=hvd.rank())),
         ("Incorrect output list size 0. Output list size should be", lambda: group.gather([[]], [tensor], hvd.rank())),
-        ("invalid size of output tensor at index 0", lambda: group.allgather_coalesced([[tensor[:1]]] * size, [tensor])),
+        (
+            "invalid size of output tensor at index 0",
+            lambda: group.allgather_coalesced([[tensor[:1]]] * size, [tensor]),
+        ),
         ("invalid tensor type", lambda: group.allgather([[tensor.double()] * size], [tensor])),
         ("world size times", lambda: group._allgather_base(torch.ones(2 * size + 1), tensor)),
         ("world size", lambda: group.reduce_scatter([tensor], [[]])),

@@ -107,6 +107,40 @@ def test_groups_beside_a_default_group_of_gloo(tmp_path: Path) -> None:
     assert done.stdout.split() == ["refused", "True"] * 2
 
 
+LEAVING = """
+import os, time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("roda")
+rank, ones = dist.get_rank(), torch.ones(1)
+two = dist.new_group([0, 1])
+dist.all_reduce(ones, async_op=True)  # rank 2 waits for its end by itself
+if rank < 2:
+    from horovod.torch.distributed import _farewell
+
+    while 2 not in _farewell.leaving:
+        time.sleep(0.01)
+    work = dist.isend(ones, 1) if rank == 0 else dist.irecv(ones, 0)
+    work.wait()
+    dist.all_reduce(ones, group=two)
+    assert ones.item() == 6, ones
+    try:
+        dist.all_reduce(ones)
+    except RuntimeError as error:
+        print("rank 2 reached the end of its program" in str(error))
+"""
+
+
+def test_a_rank_whose_program_ends_leaves_others_their_operations(tmp_path: Path) -> None:
+    program = tmp_path / "leaving.py"
+    program.write_text(LEAVING)
+    run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3", str(program)]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120, env=bare_environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "True"]
+
+
 AGAIN = """
 import os, sys
 import torch

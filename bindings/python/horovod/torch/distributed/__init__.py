@@ -16,7 +16,6 @@ from horovod.common.basics import HorovodBasics
 from horovod.common.process_sets import global_process_set
 from horovod.torch.distributed import _rendezvous
 
-
 _generation = 0  # of the default group
 
 

@@ -127,11 +127,11 @@ def check_alike(what: str, tensors: Sequence[Tensor], like: Tensor, same_shape: 
             raise RuntimeError(f"{what}: invalid tensor size at index {index} ({shapes})")
 
 
-def check_lists(
-    what: str, kind: str, lists: Sequence[Sequence[Tensor]], singles: Sequence[Tensor], size: int
-) -> None:
+def check_lists(what: str, kind: str, lists: Sequence[Sequence[Tensor]], singles: Sequence[Tensor], size: int) -> None:
     """Raise RuntimeError unless there is one tensor, and one list, of inputs or outputs, with as much for each rank."""
-    require(len(singles) == len(lists) == 1, f"{what}: requires a single-element {kind} list, of a list of {size} tensors")
+    require(
+        len(singles) == len(lists) == 1, f"{what}: requires a single-element {kind} list, of a list of {size} tensors"
+    )
     count, kind = len(lists[0]), f"{kind} list size"
     wanted = f"{kind.capitalize()} should be {size}, same as size of the process group."
     require(count == size, f"{what}: Incorrect {kind} {count}. {wanted}")

@@ -18,6 +18,7 @@ from torch.autograd import profiler
 from horovod.common import operations
 from horovod.common.process_sets import ProcessSet
 from horovod.torch import _ops, _tensors
+from horovod.torch.distributed import _farewell, _sets
 from horovod.torch.distributed._layout import Finish
 from horovod.torch.distributed._monitored_barrier import monitored_barrier, name_the_late
 from horovod.torch.distributed._profile import Span, begin
@@ -45,7 +46,7 @@ class Face(dist.ProcessGroup):
     timeout : datetime.timedelta
         For an operation to end, unless its options say another.
     generation : int
-        Of the default group to which this one belongs: what an earlier one has left under way is not taken for this one's.
+        Of the default group to which this one belongs: what an earlier one has left under way is none of this one's.
     """
 
     def __init__(
@@ -70,7 +71,8 @@ class Face(dist.ProcessGroup):
         self.set_timeout(timeout)
         self._prefix = f"torch.distributed.{name}" if generation == 0 else f"torch.distributed.{generation}.{name}"
         self._names = itertools.cycle([f"{self._prefix}.{number}" for number in range(NAMES)])
-        self._sequence = 0
+        self._sequence = self._at = 0  # the latest call; the one that somebody is in
+        _farewell.groups.add(self)
         self._messages: Counter[tuple[int, int, int]] = Counter()  # so far, by source, destination and tag
 
     # torch keeps these in a group's backends, of which a group in Python has none: it is its own.
@@ -158,10 +160,13 @@ class Face(dist.ProcessGroup):
         if limit < 0:
             limit = self._limit
         span = self._span(what, inputs) if profiler._is_profiler_enabled else None
+        if _farewell.leaving:
+            _sets.registrar().farewell.needs(self._ranks)
         if getattr(opts, "asyncOp", True):
             on_host = prepared[0][0].device == operations.HOST
             handle, late = _tensors.start(*prepared, in_turn=True), functools.partial(self._late, what, sequence)
             return Work(handle, finish, outputs, limit, late, self, on_host, span)
+        self._at = sequence
         try:
             result = _tensors.run(*prepared, True, limit)
             if finish is not None:
@@ -169,6 +174,7 @@ class Face(dist.ProcessGroup):
         except TimeoutError:
             raise self._late(what, sequence, limit) from None
         finally:
+            self._at = 0
             if span is not None:
                 span.end()
         return None

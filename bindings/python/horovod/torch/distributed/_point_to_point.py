@@ -13,14 +13,13 @@ from torch import Tensor
 from horovod.common import operations
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch import _ops, _tensors
-from horovod.torch.distributed import _sets
+from horovod.torch.distributed import _farewell, _sets
 from horovod.torch.distributed._any_source import Desk, WorkFromAny
 from horovod.torch.distributed._arguments import require
 from horovod.torch.distributed._face import NAMES, Face
 from horovod.torch.distributed._layout import Finish, fill, flattened
 from horovod.torch.distributed._profile import Span
 from horovod.torch.distributed._work import Work
-
 
 _SIZES_DIFFER = "Mismatched BROADCAST tensor shapes"
 
@@ -134,8 +133,10 @@ class PointToPoint(Face):
                 f"[Rank {self._own_rank}]: Timed out after {limit * 1000:.0f} ms waiting for {what}, tag {tag}: {done}."
             )
 
+        if _farewell.leaving:
+            _sets.registrar().farewell.needs(ends)
         on_host = prepared[0][0].device == operations.HOST
         handle = _tensors.start(*prepared, in_turn=True)
         work = Message(again, handle, finish, tensors, self._limit, late, None, on_host, span)
-        work._source = source
+        work._source, work._needs = source, ends
         return work

@@ -111,9 +111,10 @@ class RodaProcessGroup(PointToPoint):
         tensors, opts = read(c10d.AllreduceCoalescedOptions, args, named)
         require(len(tensors) > 0, "all_reduce: requires non-empty tensor list")
         kind, factor = reduction_of(opts, tensors)
-        same = all(tensor.dtype == tensors[0].dtype for tensor in tensors)
-        require(same, "allreduce_coalesced: tensors must all have the same type")
-        check_alike("allreduce_coalesced", tensors, tensors[0], same_shape=False)
+        for index, tensor in enumerate(tensors):
+            same = tensor.layout is tensors[0].layout
+            require(same, f"allreduce_coalesced: invalid tensor layout at index {index} ({tensor.layout})")
+            require(tensor.dtype == tensors[0].dtype, "allreduce_coalesced: tensors must all have the same type")
         require(not tensors[0].is_sparse, "allreduce_coalesced: unsupported layout")
         if kind not in ENGINE_OPS:
             return self._fold("all_reduce", kind, joined(tensors), lambda flat: fill(tensors, flat), tensors, opts)
@@ -241,7 +242,9 @@ class RodaProcessGroup(PointToPoint):
             for index, (output, given) in enumerate(zip(row, inputs)):
                 fits = output.shape == given.shape
                 require(fits, f"all_gather: invalid size of output tensor at index {index}: {list(output.shape)}")
-                require(output.dtype == given.dtype, f"all_gather: invalid tensor type at index {index}: {output.dtype}")
+                require(
+                    output.dtype == given.dtype, f"all_gather: invalid tensor type at index {index}: {output.dtype}"
+                )
         return self._gather("all_gather", [[tensor for row in outputs for tensor in row]], inputs, outputs, opts)
 
     def _gather(

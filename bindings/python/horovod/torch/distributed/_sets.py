@@ -14,9 +14,11 @@ from typing import Any
 
 import torch.distributed as dist
 
+from horovod.common import program_end
 from horovod.common.process_sets import ProcessSet, add_process_set, registered_set
 from horovod.runner.util.threads import signals_blocked
 from horovod.torch.distributed import _any_source
+from horovod.torch.distributed._farewell import Farewell
 
 _STOP = b"stop"
 _FOREVER = timedelta(days=3650)
@@ -49,6 +51,7 @@ class SetRegistrar:
         self._ending = threading.Lock()  # held while the store is told something that it must live to hear
         self._ended = False
         self._owner = os.getpid()
+        self.farewell = Farewell(lambda who, now: self._put({"leaves": who, "now": now}), rank, size)
         listening = self._store.clone()
         listening.set_timeout(_FOREVER)
         self._thread = threading.Thread(target=self._run, args=(listening,), name="roda-sets", daemon=True)
@@ -85,8 +88,8 @@ class SetRegistrar:
         if self._store.add(f"claim/{number}", 1) == 1:
             self._store.set(f"source/{number}", str(rank))
 
-    def _put(self, entry: list[Any]) -> int:
-        """Have the ranks of a set, or a want, read by every rank; return the entry's number."""
+    def _put(self, entry: list[Any] | dict[str, Any]) -> int:
+        """Have the ranks of a set, a want, or a rank's end read by every rank; return the entry's number."""
         number = self._store.add("count", 1)
         self._store.set(f"entry/{number}", json.dumps(entry))
         return number
@@ -140,7 +143,9 @@ class SetRegistrar:
             while (entry := store.get(f"entry/{self._done + 1}")) != _STOP:
                 ranks = json.loads(entry)
                 error = None
-                if isinstance(ranks[0], int):
+                if isinstance(ranks, dict):
+                    self.farewell.note(ranks["leaves"], ranks["now"])
+                elif isinstance(ranks[0], int):
                     error = _register(ranks)
                 else:
                     _any_source.note_want(ranks[0], self._done + 1, *ranks[1:])
@@ -153,9 +158,13 @@ class SetRegistrar:
                 self._ended = True
                 store.set(f"ended/{self._rank}", "")
 
+    def is_serving(self) -> bool:
+        """Tell whether the thread runs: not in a forked child."""
+        return os.getpid() == self._owner and self._thread.is_alive()
+
     def stop(self) -> None:
         """End the threads, on all ranks; in a forked child do nothing."""
-        if os.getpid() != self._owner or not self._thread.is_alive():
+        if not self.is_serving():
             return
         with contextlib.suppress(RuntimeError):  # the store is gone
             with self._ending:
@@ -202,6 +211,16 @@ def open_registrar(store: dist.Store, rank: int, size: int, world: dist.ProcessG
     close_registrar()
     _world = None if world is None else weakref.ref(world)
     _current = SetRegistrar(store, rank, size) if hasattr(store, "clone") else None
+
+
+def leave_in_peace() -> None:
+    """Stay while others need the job and not this rank."""
+    if _current is not None and _current.is_serving():
+        with contextlib.suppress(RuntimeError):  # the store is gone
+            _current.farewell.leave()
+
+
+program_end.finishers.append(leave_in_peace)
 
 
 @atexit.register

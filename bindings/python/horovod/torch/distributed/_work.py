@@ -64,6 +64,7 @@ class Work(dist._Work):
         self._outputs = outputs[0] if len(outputs) == 1 and isinstance(outputs[0], (list, tuple)) else outputs
         self._begin, self._limit, self._too_late = time.monotonic(), limit, too_late
         self._group, self._on_host, self._span = group, on_host, span
+        self._needs: list[int] = [] if group is None else group._ranks  # in the world
         self._lock = threading.Lock()
         self._done = False
         self._source = -1
