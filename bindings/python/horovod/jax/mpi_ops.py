@@ -60,7 +60,8 @@ _note_raises = raises("""
     jax.errors.JaxRuntimeError
         From compiled functions, for whatever is wrong when they run.
     TypeError, ValueError
-        For a wrong array, argument or process set.
+        For a wrong array, argument or process set. ValueError also in place of JaxRuntimeError, which some versions of
+        JAX raise from a compiled function that ran before.
 """)
 
 
