@@ -24,11 +24,7 @@ class Trainer:
 
 
 if __name__ == "__main__":
-    print("values", horovod.run(Trainer(0.5), args=(2,), kwargs={"offset": 3}, np=2, use_gloo=True))
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        jobs = [pool.submit(horovod.run, Trainer(1.0), args=(n,), num_proc=2, hosts="localhost:2") for n in (1, 2)]
-        print("at a time", [job.result()[1] for job in jobs])
-    try:
-        horovod.run(Trainer(1.0), args=("two",), num_proc=2)
-    except Exception as error:
-        print("error", type(error).__name__, isinstance(error, RuntimeError))
+        one = pool.submit(horovod.run, Trainer(0.5), args=(2,), kwargs={"offset": 3}, np=2, use_gloo=True)
+        other = pool.submit(horovod.run, Trainer(1.0), args=(1,), num_proc=2, hosts="localhost:2")
+        print("values", one.result(), other.result())

@@ -61,7 +61,7 @@ def test_two_jobs(tmp_path: Path) -> None:
     assert config.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_dispatcher_on_the_side_that_trains(tmp_path: Path) -> None:
+def test_a_dispatcher_on_the_side_that_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
     from horovod.tensorflow.data.compute_service import (
         TfDataServiceConfig,
@@ -74,7 +74,9 @@ def test_a_dispatcher_on_the_side_that_trains(tmp_path: Path) -> None:
     config = TfDataServiceConfig(1, 1, "training", service.addresses(), b"key", timeout=20)
     config.write(str(tmp_path / "config"))
     assert TfDataServiceConfig.read(str(tmp_path / "config")) == config
-    worker = threading.Thread(target=compute_worker_fn, args=(config, 0))
+    monkeypatch.setenv("HOROVOD_RANK", "0")
+    monkeypatch.setenv("HOROVOD_SIZE", "1")
+    worker = threading.Thread(target=compute_worker_fn, args=(config,))  # as `horovod.run` calls it, without `init`
     worker.start()
     dataset = tf.data.Dataset.range(10)
     with pytest.raises(RuntimeError, match="dispatchers are on the training side"):

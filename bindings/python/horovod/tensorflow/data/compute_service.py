@@ -26,6 +26,7 @@ from typing import Any
 import tensorflow as tf
 
 from horovod.common import model
+from horovod.runner.common.util.env import get_env_rank_and_size
 from horovod.runner.compat.compute_service import ComputeClient
 from horovod.runner.util import network
 
@@ -243,7 +244,7 @@ def compute_worker_fn(compute_config: TfDataServiceConfig, index: int | None = N
     compute_config : TfDataServiceConfig
         Of this job.
     index : int, optional
-        Which of the workers this is; by default the rank.
+        Which of the workers this is; by default the rank, of which a launcher's variables tell before ``init``.
 
     Raises
     ------
@@ -253,7 +254,7 @@ def compute_worker_fn(compute_config: TfDataServiceConfig, index: int | None = N
     if index is None:
         import horovod.tensorflow as hvd
 
-        index = hvd.rank()
+        index = hvd.rank() if hvd.is_initialized() else get_env_rank_and_size()[0]
     dispatcher_id = index // compute_config.workers_per_dispatcher
     if dispatcher_id >= compute_config.dispatchers:
         raise ValueError(
