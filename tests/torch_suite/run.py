@@ -5,7 +5,7 @@ usage: run.py [--np N] [--only PATTERN] [--limit SECONDS] [--over {gloo,roda,bot
               [--cuda-as-cpu] [--file FILE]
 
 The tests are those of torch's wheel (torch/testing/_internal/distributed/distributed_test.py), or of a file of its
-source, which a distribution's source package has. Ranks are forked from one process that has imported everything: half a
+source, which a distribution's source package has. Ranks are forked from one process that imports everything: half a
 second a test. FOLDER keeps what each test ended with, by backend and number of ranks. The exit status is 1 when a test
 that passes over Gloo neither passes over this backend nor stands in EXPECTED, or stands there and passes.
 """
