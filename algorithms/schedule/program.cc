@@ -39,10 +39,7 @@ OpKind kind_of(StepKind kind) {
 class LaneCompiler {
  public:
   LaneCompiler(const Schedule& schedule, std::size_t lane, Program* program)
-      : schedule_(schedule),
-        lane_(lane),
-        program_(*program),
-        counts_(2 * at(schedule.size) * static_cast<std::size_t>(kMaxSignals)) {}
+      : schedule_(schedule), lane_(lane), program_(*program) {}
 
   std::optional<std::string> run() {
     const auto& steps = schedule_.lanes[lane_].steps;
@@ -115,6 +112,7 @@ class LaneCompiler {
 
   // Signals to and waits for all peers become one op when they count alike for every peer.
   void count(Op op) {
+    counts_.resize(2 * at(schedule_.size) * static_cast<std::size_t>(kMaxSignals));
     const auto next = [&](int peer) {
       const std::size_t direction = op.kind == OpKind::kSignal ? 1 : 0;
       return ++counts_[(direction * at(schedule_.size) + at(peer)) * static_cast<std::size_t>(kMaxSignals) +
@@ -145,7 +143,7 @@ class LaneCompiler {
   Program& program_;
   LaneProgram out_;
   std::uint32_t step_ = 0;
-  std::vector<std::uint32_t> counts_;  // [waits, signals][peer][signal]
+  std::vector<std::uint32_t> counts_;  // [waits, signals][peer][signal], once there is one
 };
 
 void note_readers(const Touches& touches, const std::vector<Schedule>& ranks, Program* program) {

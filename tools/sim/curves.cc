@@ -21,7 +21,7 @@ using nlohmann::json;
 constexpr std::int32_t kRanks[] = {10, 40, 100, 400, 1000, 4000, 10000, 40000, 100000};
 constexpr double kLarge = 256e6;
 constexpr double kSmall = 4096;
-constexpr double kMostSteps = 4e6;  // of a point; what needs more is told and left out
+constexpr double kMostSteps = 6e6;  // of a point; what needs more is told and left out
 
 struct Candidate {
   const char* curve;

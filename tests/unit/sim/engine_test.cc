@@ -130,6 +130,34 @@ TEST(Engine, WhatIsMappedIsReadWithoutARequest) {
   EXPECT_NEAR(microseconds(scenario), with_requests - 2 * 2, kExact);
 }
 
+// Peers read each rank's other half of 1000 bytes in its block, and the half that it has summed up: 0.25 us each.
+TEST(Engine, WhatPeersReadIsCopiedToWhereTheyLook) {
+  Scenario scenario = flat_allreduce(one_switch(), "direct", 2, 2000);
+  const double with_copies = microseconds(scenario);
+  scenario.cluster.copy_GBps = 1e9;
+  EXPECT_NEAR(microseconds(scenario), with_copies - 2 * 0.25, kExact);
+}
+
+// A rank's share lies apart from the output until the allgather: 1000 bytes. What a program of messages adds to lies
+// where it is sent from.
+TEST(Engine, CompositionsCopyWhatLiesElsewhere) {
+  Scenario scenario = flat_allreduce(hosts_of(2), "ring", 4, 2000);
+  const double flat_time = microseconds(scenario);
+  scenario.cluster.copy_GBps = 1;
+  EXPECT_NEAR(microseconds(scenario), flat_time, kExact);
+  scenario.grid = plan::nested_grid(lay_out(hosts_of(2), 4).levels);
+  scenario.plan = plan::hierarchical(scenario.grid, {});
+  const double with_copies = microseconds(scenario);
+  scenario.cluster.copy_GBps = 1e9;
+  EXPECT_NEAR(microseconds(scenario), with_copies - 1, kExact);
+}
+
+TEST(Engine, OfTooManyRanksPeersMemoryIsNotSimulated) {
+  Outcome outcome;
+  EXPECT_EQ(simulate(flat_allreduce(one_switch(), "direct", 513, 1000), {}, &outcome),
+            "too large: allreduce/direct works on peers' memory, of up to 512 ranks, not 513");
+}
+
 // 8 MiB in one piece, whose stage has two parts of 1 MiB under way: it takes as long as eight pieces, of which two are.
 TEST(Engine, StagesCutTheirPieces) {
   const Scenario scenario = flat_allreduce(one_switch(), "ring", 4, 8 << 20);

@@ -38,14 +38,24 @@ struct Behaviour {
     auto& lanes = actor.stages.emplace_back();
     actor.shares.push_back(part.fraction);
     if (part.program == nullptr) return;
+    const auto count_of_lanes = static_cast<double>(part.program->lanes.size());
     for (const LaneProgram& lane : part.program->lanes) {
       auto& blocks = lanes.emplace_back();
+      add_copy(part.before / count_of_lanes, &blocks);
       for (const Block& block : lane) {
         const std::int32_t begin = count(actor.ops);
         for (const Op& op : block.ops) add_op(part, op);
         blocks.push_back({begin, count(actor.ops), block.repeat});
       }
+      add_copy(part.after / count_of_lanes, &blocks);
     }
+  }
+
+  // Each lane does its part of the copies around them.
+  void add_copy(double bytes, std::vector<ActorBlock>* blocks) {
+    if (bytes == 0) return;
+    actor.ops.push_back({{StepKind::kCopy}, -1, bytes});
+    blocks->push_back({count(actor.ops) - 1, count(actor.ops), 1});
   }
 
   void add_op(const StagePart& part, const Op& op) {

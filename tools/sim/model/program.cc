@@ -4,14 +4,17 @@
 #include <numeric>
 #include <utility>
 
+#include "algorithms/index.h"
+#include "algorithms/schedule/compiler.h"
+
 namespace roda::sim {
 
 using schedule::Algorithm;
 using schedule::Collective;
-using schedule::Range;
+using schedule::Operand;
+using schedule::OpKind;
 using schedule::Schedule;
 using schedule::Space;
-using schedule::Step;
 
 namespace {
 
@@ -26,74 +29,13 @@ constexpr std::int64_t kLongSchedule = 1 << 11;
 constexpr std::size_t kMostDistinctSteps = 1 << 10;
 // Ranks of which it is looked whether they do what rank 0 does, turned around the circle.
 constexpr std::int32_t kSamples = 3;
+// Programs that work on their peers' memory are made of all ranks' schedules: more would not fit.
+constexpr std::int32_t kMostOneSided = 512;
 
-class Translator {
- public:
-  Translator(const Schedule& schedule, std::int32_t shares, bool relative)
-      : schedule_(schedule), shares_(shares), relative_(relative) {}
-
-  std::vector<Op> lane(const std::vector<Step>& steps) {
-    std::vector<Op> ops;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      const Step& step = steps[i];
-      Op op = op_of(step);
-      const bool had_data = step.src.count > 0 || step.dst.count > 0;
-      const bool is_small = step.src.space == Space::kProducts || step.dst.space == Space::kProducts;
-      if (had_data && op.fraction == 0 && !is_small) continue;
-      op.blocked_by = blocked_by(steps, i);
-      append(step, op, &ops);
-    }
-    return ops;
-  }
-
- private:
-  Op op_of(const Step& step) const {
-    if (schedule::is_signal(step.kind)) return {step.kind, static_cast<std::int8_t>(step.signal)};
-    const bool reads = step.kind == StepKind::kSend || step.kind == StepKind::kPut || step.kind == StepKind::kDots;
-    return {step.kind, 0, 0, 0, fraction(reads ? step.src : step.dst)};
-  }
-
-  double fraction(const Range& range) const {
-    const double count = range.space == Space::kProducts ? 0 : range.count;
-    const roda_collective_entry& data = schedule::entry_of(schedule_.collective);
-    if (data.input == RODA_NOTHING) return 0;
-    if (data.input == RODA_WHOLE || schedule::is_between_pairs(schedule_.collective)) return count / schedule_.chunks;
-    const bool own = data.output == RODA_OWN_PART && range.space == Space::kOutput;
-    const std::int32_t first = own ? schedule_.rank : range.first % schedule_.chunks;
-    const std::int32_t full = std::min(first + range.count, shares_) - std::min(first, shares_);
-    return static_cast<double>(full) / shares_;
-  }
-
-  // How many sends ago was the one that still reads what the step writes?
-  std::int8_t blocked_by(const std::vector<Step>& steps, std::size_t index) const {
-    if (!schedule::writes_locally(steps[index].kind)) return 0;
-    std::int8_t sends = 0;
-    for (std::size_t back = 1; back <= std::min(index, kSendsRemembered); ++back) {
-      const Step& earlier = steps[index - back];
-      if (earlier.kind != StepKind::kSend || (earlier.src.count > 0 && fraction(earlier.src) == 0)) continue;
-      ++sends;
-      if (schedule::overlap(earlier.src, steps[index].dst)) return sends;
-    }
-    return 0;
-  }
-
-  // A signal to all peers, or a wait for all, is one after the other, beginning with the right neighbour.
-  void append(const Step& step, Op op, std::vector<Op>* ops) const {
-    const bool local = schedule::is_local(op.kind);
-    const bool all = !local && step.peer == schedule::kAllPeers;
-    const std::int32_t count = all ? schedule_.size - 1 : 1;
-    for (std::int32_t i = 0; i < count; ++i) {
-      const std::int32_t peer = all ? (schedule_.rank + 1 + i) % schedule_.size : step.peer;
-      op.follows = i > 0;
-      op.peer = local ? 0 : relative_ ? (peer - schedule_.rank + schedule_.size) % schedule_.size : peer;
-      ops->push_back(op);
-    }
-  }
-
-  const Schedule& schedule_;
-  std::int32_t shares_;
-  bool relative_;
-};
+// By OpKind; kCombine is taken apart.
+constexpr StepKind kStepKinds[] = {StepKind::kSend, StepKind::kRecv, StepKind::kRecvReduce,
+                                   StepKind::kCopy, StepKind::kPut,  StepKind::kSignal,
+                                   StepKind::kWait, StepKind::kDots, StepKind::kWeigh};
 
 // How often do the `period` ops from `begin` on follow each other?
 std::int64_t repeats(const std::vector<Op>& ops, std::size_t begin, std::size_t period) {
@@ -126,19 +68,127 @@ LaneProgram compress(const std::vector<Op>& ops) {
   return lane;
 }
 
-std::int64_t steps_in(const Schedule& schedule) {
+// The ops of one program as costs.
+class Translator {
+ public:
+  // `shares`: members that chunks belong to, of collectives whose chunks do. Chunks beyond them are empty, and nothing
+  // of these is sent.
+  Translator(const schedule::Program& program, std::int32_t shares, bool relative)
+      : program_(program), shares_(shares), relative_(relative) {}
+
+  Program run() {
+    Program made;
+    made.relative = relative_;
+    for (const schedule::LaneProgram& lane : program_.lanes) made.lanes.push_back(compress(ops_of(lane.ops)));
+    made.copy_in = of_runs(program_.copy_in);
+    made.copy_out = of_runs(program_.copy_out);
+    made.carry = of_runs(program_.one_sided() ? program_.carry : program_.contribution);
+    return made;
+  }
+
+ private:
+  std::vector<Op> ops_of(const std::vector<schedule::Op>& steps) {
+    std::vector<Op> ops;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const schedule::Op& step = steps[i];
+      Op op;
+      op.kind = kStepKinds[static_cast<std::size_t>(step.kind)];
+      op.signal = static_cast<std::int8_t>(step.signal);
+      op.peer = step.peer;
+      const bool reads = step.kind == OpKind::kSend || step.kind == OpKind::kPut || step.kind == OpKind::kDots;
+      const Operand& data = reads ? step.src : step.dst;
+      op.fraction = fraction(data);
+      const bool had_data = step.src.count > 0 || step.dst.count > 0;
+      const bool is_small = step.src.space == Space::kProducts || step.dst.space == Space::kProducts;
+      if (had_data && op.fraction == 0 && !is_small) continue;
+      op.blocked_by = blocked_by(steps, i);
+      op.follows = i > 0 && schedule::is_signal(op.kind) && steps[i - 1].step == step.step;
+      step.kind == OpKind::kCombine ? combine(step, op, &ops) : append(op, &ops);
+    }
+    return ops;
+  }
+
+  // A local source that is written over costs nothing, nor does one that is read on the way.
+  void combine(const schedule::Op& step, Op op, std::vector<Op>* ops) const {
+    const auto sources = program_.sources_of(step);
+    for (const schedule::Source& source : sources) {
+      const bool is_first = &source == &sources.front(), is_local = source.peer < 0;
+      if (is_first && is_local && sources.size() > 1) continue;
+      const bool starts = is_first && (sources.size() == 1 || !is_local);
+      op.kind = starts ? (is_local ? StepKind::kCopy : StepKind::kGet)
+                       : (is_local ? StepKind::kReduce : StepKind::kGetReduce);
+      op.peer = source.peer;
+      append(op, ops);
+      op.blocked_by = 0;
+    }
+    if (!step.publishes) return;
+    op.kind = StepKind::kCopy;
+    append(op, ops);
+  }
+
+  double fraction(const Operand& operand) const {
+    if (operand.space == Space::kProducts) return 0;
+    return fraction(operand.space, operand.first, operand.count);
+  }
+  double fraction(Space space, std::int32_t first, std::int32_t count) const {
+    const roda_collective_entry& data = schedule::entry_of(program_.collective);
+    if (data.input == RODA_NOTHING || count == 0) return 0;
+    if (data.input == RODA_WHOLE || schedule::is_between_pairs(program_.collective)) {
+      return static_cast<double>(count) / program_.chunks;
+    }
+    if (data.output == RODA_OWN_PART && space == Space::kOutput) first = program_.rank;
+    const std::int32_t full = std::min(first + count, shares_) - std::min(first, shares_);
+    return static_cast<double>(full) / shares_;
+  }
+  double of_runs(const std::vector<schedule::ChunkRun>& runs) const {
+    double all = 0;
+    for (const schedule::ChunkRun& run : runs) all += fraction(run.space, run.first, run.count);
+    return all;
+  }
+
+  // How many sends ago was the one that still reads what the op writes?
+  std::int8_t blocked_by(const std::vector<schedule::Op>& ops, std::size_t index) const {
+    const bool writes = ops[index].kind == OpKind::kRecv || ops[index].kind == OpKind::kRecvReduce ||
+                        ops[index].kind == OpKind::kCombine || ops[index].kind == OpKind::kWeigh;
+    if (!writes) return 0;
+    std::int8_t sends = 0;
+    for (std::size_t back = 1; back <= std::min(index, kSendsRemembered); ++back) {
+      const schedule::Op& earlier = ops[index - back];
+      if (earlier.kind != OpKind::kSend || (earlier.src.count > 0 && fraction(earlier.src) == 0)) continue;
+      ++sends;
+      if (schedule::overlap(earlier.src, ops[index].dst)) return sends;
+    }
+    return 0;
+  }
+
+  // A signal to all peers, or a wait for all, is one after the other, beginning with the right neighbour.
+  void append(Op op, std::vector<Op>* ops) const {
+    const bool local = schedule::is_local(op.kind);
+    const bool all = !local && op.peer == schedule::kAllPeers;
+    const std::int32_t count = all ? program_.size - 1 : 1, named = op.peer;
+    for (std::int32_t i = 0; i < count; ++i) {
+      const std::int32_t peer = all ? (program_.rank + 1 + i) % program_.size : named;
+      op.follows |= i > 0;
+      op.peer = local ? 0 : relative_ ? (peer - program_.rank + program_.size) % program_.size : peer;
+      ops->push_back(op);
+    }
+  }
+
+  const schedule::Program& program_;
+  std::int32_t shares_;
+  bool relative_;
+};
+
+std::int64_t steps_in(const schedule::Program& program) {
   std::int64_t steps = 0;
-  for (const schedule::Lane& lane : schedule.lanes) steps += static_cast<std::int64_t>(lane.steps.size());
+  for (const schedule::LaneProgram& lane : program.lanes) steps += static_cast<std::int64_t>(lane.ops.size());
   return steps;
 }
 
-// `shares`: as in plan::Part; chunks per rank beyond it are empty, and nothing of them is sent. Chunks of allreduce and
-// broadcast are all alike.
-Program program_of(const Schedule& schedule, std::int32_t shares, bool relative) {
-  Program program;
-  program.relative = relative;
-  Translator translator(schedule, shares, relative);
-  for (const schedule::Lane& lane : schedule.lanes) program.lanes.push_back(compress(translator.lane(lane.steps)));
+// Of messages: one rank's schedule is enough.
+schedule::Program compiled(const Algorithm& algorithm, std::int32_t rank, std::int32_t size, std::int32_t root) {
+  schedule::Program program;
+  compile(algorithm, rank, size, root, &program);
   return program;
 }
 
@@ -161,26 +211,36 @@ void RankPrograms::add_only_turns(const plan::Compiler& compiler) {
   for (std::int32_t rank = 0; rank < ranks_; ++rank) {
     const plan::Part part = compiler.part(0, rank);
     const auto size = part.has_work ? static_cast<std::int32_t>(part.members->size()) : 0;
-    turns_.push_back({{part.has_work ? part.members : nullptr, part.index, part.root, size, 1}});
+    turns_.push_back({{part.has_work ? part.members : nullptr, part.index, part.root, size}});
   }
 }
 
+// The calls and copies of the schedule that the executor runs.
 void RankPrograms::add_turns(const Schedule& rank) {
   std::vector<Turn>& turns = turns_.emplace_back(stages_.size());
   std::size_t next = 0;
+  double copied = 0;
+  Turn* last = nullptr;
   for (const schedule::Step& step : rank.lanes.front().steps) {
-    if (step.kind != schedule::StepKind::kCall) continue;
+    if (step.kind != schedule::StepKind::kCall) {
+      copied += static_cast<double>(step.dst.count) / rank.chunks;
+      continue;
+    }
     const schedule::Call& call = rank.calls[next++];
-    Turn& turn = turns[static_cast<std::size_t>(call.stage)];
-    turn = {call.members, call.index, call.root, call.size(), 1};
+    last = &turns[static_cast<std::size_t>(call.stage)];
+    *last = {call.members, call.index, call.root, call.size()};
+    last->before = std::exchange(copied, 0);
+    const bool is_users = step.src.space == Space::kInput && step.dst.space == Space::kOutput;  // one memory
+    last->in_place = is_users || schedule::overlap(step.src, step.dst);
     if (schedule::is(rank.collective, RODA_ROOTED)) continue;
     const bool gathers = call.collective == Collective::kAllgather;
-    turn.fraction = static_cast<double>(gathers ? step.dst.count : step.src.count) / rank.chunks;
+    last->fraction = static_cast<double>(gathers ? step.dst.count : step.src.count) / rank.chunks;
     const std::vector<std::int32_t>& ends = gathers ? call.dst_ends : call.src_ends;
     if (!travels_ && !ends.empty()) {
-      turn.shares = static_cast<std::int32_t>(std::ranges::find(ends, ends.back()) - ends.begin()) + 1;
+      last->shares = static_cast<std::int32_t>(std::ranges::find(ends, ends.back()) - ends.begin()) + 1;
     }
   }
+  if (last != nullptr) last->after = copied;
 }
 
 // Each member of a group is taken to have as much as the one that has most.
@@ -203,9 +263,11 @@ RankPrograms::RankPrograms(std::vector<Schedule> ranks) : ranks_(static_cast<std
   std::vector<std::int32_t> everybody(ranks.size());
   std::iota(everybody.begin(), everybody.end(), 0);
   const auto members = std::make_shared<const std::vector<std::int32_t>>(std::move(everybody));
-  for (const Schedule& schedule : ranks) {
-    turns_.push_back({{members, schedule.rank, 0, ranks_, 1}});
-    programs_.emplace(key_of(0, turns_.back().front()), program_of(schedule, ranks_, false));
+  const schedule::Compiled made = schedule::compile(ranks, schedule::needs_of(ranks));
+  wrong_ = made.wrong;
+  for (const schedule::Program& program : made.ranks) {
+    turns_.push_back({{members, program.rank, 0, ranks_}});
+    if (!wrong_) programs_.emplace(key_of(0, turns_.back().front()), Translator(program, ranks_, false).run());
   }
 }
 
@@ -232,16 +294,33 @@ void RankPrograms::make(std::size_t stage, const Turn& turn, bool each_rank) {
              stages_[stage].algorithm;
     return;
   }
+  if (schedule::is_one_sided(algorithm->needs)) return make_one_sided(*algorithm, own);
   const auto size = std::get<2>(own);
-  const Schedule schedule = algorithm->make(turn.index, size, turn.root);
-  if (!each_rank && steps_in(schedule) > kLongSchedule) {
+  const schedule::Program program = compiled(*algorithm, turn.index, size, turn.root);
+  if (!each_rank && steps_in(program) > kLongSchedule) {
     if (make_relative(*algorithm, all)) return;
     wrong_ = "too large: " + std::string(schedule::collective_name(algorithm->collective)) + "/" + algorithm->name +
-             " of " + std::to_string(size) + " ranks has " + std::to_string(steps_in(schedule)) +
-             " steps on each that do not repeat: " + std::to_string(steps_in(schedule) * size) + " in all";
+             " of " + std::to_string(size) + " ranks has " + std::to_string(steps_in(program)) +
+             " steps on each that do not repeat: " + std::to_string(steps_in(program) * size) + " in all";
     return;
   }
-  programs_.emplace(own, program_of(schedule, turn.shares, false));
+  programs_.emplace(own, Translator(program, turn.shares, false).run());
+}
+
+// Where their data lie depends on what peers touch: all ranks' programs are made at once.
+void RankPrograms::make_one_sided(const Algorithm& algorithm, const Key& key) {
+  const auto [stage, index, size, shares, root] = key;
+  if (size > kMostOneSided) {
+    wrong_ = "too large: " + std::string(schedule::collective_name(algorithm.collective)) + "/" + algorithm.name +
+             " works on peers' memory, of up to " + std::to_string(kMostOneSided) + " ranks, not " +
+             std::to_string(size);
+    return;
+  }
+  std::vector<Schedule> ranks;
+  for (std::int32_t rank = 0; rank < size; ++rank) ranks.push_back(algorithm.make(rank, size, root));
+  for (const schedule::Program& program : schedule::compile(ranks, algorithm.needs).ranks) {
+    programs_.emplace(Key{stage, program.rank, size, shares, root}, Translator(program, shares, false).run());
+  }
 }
 
 // Whole shares only: with empty chunks the circle has a seam.
@@ -250,7 +329,7 @@ bool RankPrograms::make_relative(const Algorithm& algorithm, const Key& key) {
   const roda_collective_entry& data = schedule::entry_of(algorithm.collective);
   const bool has_shares = data.input == RODA_OWN_PART || data.output == RODA_OWN_PART;
   if (schedule::is(algorithm.collective, RODA_ROOTED) || (has_shares && shares != size)) return false;
-  Program first = program_of(algorithm.make(0, size, 0), shares, true);
+  Program first = Translator(compiled(algorithm, 0, size, 0), shares, true).run();
   std::size_t distinct = 0;
   for (const LaneProgram& lane : first.lanes) {
     for (const Block& block : lane) distinct += block.ops.size();
@@ -258,7 +337,7 @@ bool RankPrograms::make_relative(const Algorithm& algorithm, const Key& key) {
   if (distinct > kMostDistinctSteps) return false;
   for (std::int32_t sample = 1; sample <= kSamples; ++sample) {
     const auto rank = static_cast<std::int32_t>(static_cast<std::int64_t>(size - 1) * sample / kSamples);
-    if (program_of(algorithm.make(rank, size, 0), shares, true) != first) return false;
+    if (Translator(compiled(algorithm, rank, size, 0), shares, true).run() != first) return false;
   }
   programs_.emplace(key, std::move(first));
   return true;
@@ -271,7 +350,15 @@ StagePart RankPrograms::part(std::size_t stage, std::int32_t rank) const {
   auto found = programs_.find(key);
   std::get<1>(key) = -1;
   if (found == programs_.end()) found = programs_.find(key);
-  return {found == programs_.end() ? nullptr : &found->second, turn.members, turn.index, turn.fraction};
+  if (found == programs_.end()) return {};
+  const Program& program = found->second;
+  const double carry = turn.in_place ? 0 : program.carry;
+  return {&program,
+          turn.members,
+          turn.index,
+          turn.fraction,
+          turn.before + (program.copy_in + carry) * turn.fraction,
+          turn.after + program.copy_out * turn.fraction};
 }
 
 }  // namespace roda::sim

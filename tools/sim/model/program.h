@@ -1,4 +1,5 @@
-// One rank's schedule as the simulator runs it: who talks to whom and how much, with repeated rounds written once.
+// What one rank's programs (schedule/program.h, which the executor runs) cost: who talks to whom and how much, and what
+// is copied, with repeated rounds written once.
 //
 // Chunks are equal parts of the data (no 64-byte lines), so ranks with equal behaviours have equal programs.
 #pragma once
@@ -12,6 +13,7 @@
 
 #include "algorithms/plan/compile.h"
 #include "algorithms/plan/plan.h"
+#include "algorithms/schedule/program.h"
 #include "algorithms/schedule/schedule.h"
 
 namespace roda::sim {
@@ -40,6 +42,9 @@ using LaneProgram = std::vector<Block>;
 
 struct Program {
   bool relative = false;  // peers are distances around the circle of the group's ranks
+  // Of the stage's data: copied into the block that peers see before the lanes, out of it after them, and the
+  // contribution where it does not lie in the output.
+  double copy_in = 0, copy_out = 0, carry = 0;
   std::vector<LaneProgram> lanes;
 
   friend bool operator==(const Program&, const Program&) = default;
@@ -51,6 +56,8 @@ struct StagePart {
   schedule::Members members;
   std::int32_t index = 0;  // of the rank among them
   double fraction = 1;     // share of the whole tensor that is this stage's data
+  // Of the whole tensor: copied before the stage's lanes, and after them.
+  double before = 0, after = 0;
 
   // World rank of an op's peer.
   std::int32_t peer(const Op& op) const {
@@ -87,12 +94,15 @@ class RankPrograms {
     std::int32_t root = 0;
     std::int32_t shares = 0;  // members that chunks belong to
     double fraction = 1;
+    double before = 0, after = 0;  // of the whole tensor: copied between the calls
+    bool in_place = true;          // the contribution lies in the output
   };
   void add_only_turns(const plan::Compiler& compiler);
   void add_turns(const schedule::Schedule& rank);
   void even_out();
   void make_all(bool each_rank);
   void make(std::size_t stage, const Turn& turn, bool each_rank);
+  void make_one_sided(const schedule::Algorithm& algorithm, const Key& key);
   bool make_relative(const schedule::Algorithm& algorithm, const Key& key);
   Key key_of(std::size_t stage, const Turn& turn) const;
 
