@@ -236,23 +236,26 @@ std::optional<std::string> compile(const Algorithm& algorithm, int rank, int siz
   return std::nullopt;
 }
 
+StepKind step_of(const Program& program, const Op& op, std::size_t source) {
+  if (op.kind != OpKind::kCombine) return kStepKinds[static_cast<std::size_t>(op.kind)];
+  const bool is_local = program.sources_of(op)[source].peer < 0;
+  if (source == 0) return is_local ? StepKind::kCopy : StepKind::kGet;
+  return is_local ? StepKind::kReduce : StepKind::kGetReduce;
+}
+
 std::string to_text(const Op& op, const Program& program) {
   const auto range = [&](const Operand& operand) {
     if (operand.space != Space::kScratch) return Range{operand.space, operand.first, operand.count};
     const std::int32_t first = program.scratch_is_own ? operand.copy : operand.copy * program.chunks + operand.first;
     return Range{operand.space, first, operand.count};
   };
-  Step step{
-      kStepKinds[static_cast<std::size_t>(op.kind)], op.peer, range(op.src), range(op.dst), op.signal, range(op.other)};
+  Step step{step_of(program, op), op.peer, range(op.src), range(op.dst), op.signal, range(op.other)};
   if (op.kind != OpKind::kCombine) return to_text(step);
   const auto sources = program.sources_of(op);
-  const bool starts = sources.size() == 1;
-  const Source& first = sources[starts ? 0 : 1];
-  const bool is_local = first.peer < 0;
-  step.kind =
-      starts ? (is_local ? StepKind::kCopy : StepKind::kGet) : (is_local ? StepKind::kReduce : StepKind::kGetReduce);
-  step.peer = first.peer;
-  step.src = range(first.operand);
+  const std::size_t first = sources.size() == 1 ? 0 : 1;
+  step.kind = step_of(program, op, first);
+  step.peer = sources[first].peer;
+  step.src = range(sources[first].operand);
   std::string text = to_text(step);
   for (std::size_t s = 2; s < sources.size(); ++s) {
     text += " + " + to_text(range(sources[s].operand)) + " of " + std::to_string(sources[s].peer);

@@ -154,8 +154,11 @@ TEST(Engine, CompositionsCopyWhatLiesElsewhere) {
 
 TEST(Engine, OfTooManyRanksPeersMemoryIsNotSimulated) {
   Outcome outcome;
-  EXPECT_EQ(simulate(flat_allreduce(one_switch(), "direct", 513, 1000), {}, &outcome),
-            "too large: allreduce/direct works on peers' memory, of up to 512 ranks, not 513");
+  EXPECT_EQ(simulate(flat_allreduce(one_switch(), "direct", 1000, 1000), {}, &outcome),
+            "too large: allreduce/direct of 1000 ranks has 3002 steps on each that do not repeat: 3002000 in all");
+  EXPECT_EQ(simulate(flat(one_switch(), Collective::kBroadcast, "direct", 2049, 1000), {}, &outcome),
+            "too large: broadcast/direct works on the memory of its peers: what is copied there shows when the "
+            "programs of all ranks are played, of 2048 at most, not of 2049");
 }
 
 // 8 MiB in one piece, whose stage has two parts of 1 MiB under way: it takes as long as eight pieces, of which two are.

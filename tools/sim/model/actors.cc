@@ -26,7 +26,7 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 struct Behaviour {
   std::vector<std::int32_t> peers;  // [slot] world rank
   std::vector<bool> pulls;          // [slot] something is got from it
-  Actor actor;                      // ops and stages filled in; slots are not
+  Actor actor;                      // stages filled in; slots are not
 
   Behaviour(const RankPrograms& programs, std::int32_t rank) {
     actor.rank = rank;
@@ -40,53 +40,51 @@ struct Behaviour {
     if (part.program == nullptr) return;
     const auto count_of_lanes = static_cast<double>(part.program->lanes.size());
     for (const LaneProgram& lane : part.program->lanes) {
-      auto& blocks = lanes.emplace_back();
-      add_copy(part.before / count_of_lanes, &blocks);
+      LaneProgram& own = lanes.emplace_back();
+      own.reserve(lane.size() + 2);
+      add_copy(part.before / count_of_lanes, &own);
       for (const Block& block : lane) {
-        const std::int32_t begin = count(actor.ops);
-        for (const Op& op : block.ops) add_op(part, op);
-        blocks.push_back({begin, count(actor.ops), block.repeat});
+        for (Op& op : own.emplace_back(block).ops) make_own(part, &op);
       }
-      add_copy(part.after / count_of_lanes, &blocks);
+      add_copy(part.after / count_of_lanes, &own);
     }
   }
 
   // Each lane does its part of the copies around them.
-  void add_copy(double bytes, std::vector<ActorBlock>* blocks) {
-    if (bytes == 0) return;
-    actor.ops.push_back({{StepKind::kCopy}, -1, bytes});
-    blocks->push_back({count(actor.ops) - 1, count(actor.ops), 1});
+  static void add_copy(double bytes, LaneProgram* lane) {
+    if (bytes > 0) lane->push_back({{{.kind = StepKind::kCopy, .bytes = bytes}}});
   }
 
-  void add_op(const StagePart& part, const Op& op) {
-    ActorOp& added = actor.ops.emplace_back(ActorOp{op, -1, op.fraction * part.fraction});
-    if (schedule::is_local(op.kind)) return;
-    const std::int32_t peer = part.peer(op);
-    added.slot = static_cast<std::int32_t>(std::ranges::find(peers, peer) - peers.begin());
-    if (added.slot == count(peers)) {
+  void make_own(const StagePart& part, Op* op) {
+    op->bytes *= part.fraction;
+    if (schedule::is_local(op->kind)) return;
+    const std::int32_t peer = part.peer(*op);
+    op->peer = static_cast<std::int32_t>(std::ranges::find(peers, peer) - peers.begin());
+    if (op->peer == count(peers)) {
       peers.push_back(peer);
       pulls.push_back(false);
     }
-    if (schedule::reads_peer(op.kind)) pulls[at(added.slot)] = true;
+    if (schedule::reads_peer(op->kind)) pulls[at(op->peer)] = true;
   }
 };
 
+std::uint64_t hash_of(const Op& op, std::uint64_t hash) {
+  hash = mix(hash, static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.signal) << 16 |
+                       static_cast<std::uint64_t>(op.blocked_by) << 24 | static_cast<std::uint64_t>(op.follows) << 31 |
+                       static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.peer)) << 32);
+  return mix(hash, std::bit_cast<std::uint64_t>(op.bytes));
+}
+
 std::uint64_t hash_of(const Actor& actor) {
   std::uint64_t hash = 0;
-  for (const ActorOp& op : actor.ops) {
-    hash = mix(hash, static_cast<std::uint64_t>(op.op.kind) | static_cast<std::uint64_t>(op.op.signal) << 16 |
-                         static_cast<std::uint64_t>(op.op.blocked_by) << 24 |
-                         static_cast<std::uint64_t>(op.op.follows) << 31 |
-                         static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.slot)) << 32);
-    hash = mix(hash, std::bit_cast<std::uint64_t>(op.bytes));
-  }
   for (const double share : actor.shares) hash = mix(hash, std::bit_cast<std::uint64_t>(share));
   for (const auto& stage : actor.stages) {
     hash = mix(hash, stage.size());
     for (const auto& lane : stage) {
       hash = mix(hash, lane.size());
-      for (const ActorBlock& block : lane) {
-        hash = mix(mix(hash, static_cast<std::uint64_t>(block.end)), static_cast<std::uint64_t>(block.repeat));
+      for (const Block& block : lane) {
+        hash = mix(mix(hash, block.ops.size()), static_cast<std::uint64_t>(block.repeat));
+        for (const Op& op : block.ops) hash = hash_of(op, hash);
       }
     }
   }

@@ -120,8 +120,8 @@ void Engine::handle_departure(const Departure& departure) {
         (owner.pulls ? request_time(slot) : 0) + (message.cause < 0 ? 0 : trace_->records[at(message.cause)].end);
     const bool queued = departure.began > handed && owner.last_wire >= 0;
     const std::int32_t cause = queued ? owner.last_wire : message.cause;
-    message.cause = trace_->add({true, owner.actor, piece, static_cast<std::int32_t>(place.stage), -1, owner.slot,
-                                 departure.began, arrival, cause});
+    message.cause = trace_->add({true, owner.actor, piece, static_cast<std::int32_t>(place.stage), StepKind::kSend,
+                                 owner.slot, departure.began, arrival, cause});
     owner.last_wire = message.cause;
   }
   add_event(arrival, What::kArrival, departure.connection, message);
@@ -134,8 +134,8 @@ void Engine::handle_departure(const Departure& departure) {
   if (send == state.sends.end() || --send->segments > 0) return;
   state.sends.erase(send);
   if (state.working) return;
-  const ActorOp* op = current_op(owner.actor, states_[at(owner.actor)].runs[at(run)], lane);
-  const bool waits_for_it = op == nullptr || op->op.blocked_by != 0 || op->op.kind == StepKind::kPut;
+  const Op* op = current_op(owner.actor, states_[at(owner.actor)].runs[at(run)], lane);
+  const bool waits_for_it = op == nullptr || op->blocked_by != 0 || op->kind == StepKind::kPut;
   if (waits_for_it) state.cause = message.cause;
   advance(owner.actor, run, lane);
 }
@@ -207,12 +207,10 @@ std::int32_t Engine::note_task(std::int32_t actor, const Task& task) {
   if (trace_ == nullptr) return -1;
   ActorState& state = states_[at(actor)];
   const PieceRun& run = state.runs[at(task.run)];
-  const ActorOp* op = current_op(actor, run, task.lane);
+  const Op* op = current_op(actor, run, task.lane);
   const bool waited = state.began > task.ready && state.last_record >= 0;
-  const Actor& about = actors_.actors[at(actor)];
-  state.last_record = trace_->add({false, actor, run.piece, static_cast<std::int32_t>(run.stage),
-                                   static_cast<std::int32_t>(op - about.ops.data()), op->slot, state.began, now_,
-                                   waited ? state.last_record : task.cause});
+  state.last_record = trace_->add({false, actor, run.piece, static_cast<std::int32_t>(run.stage), op->kind, op->peer,
+                                   state.began, now_, waited ? state.last_record : task.cause});
   return state.last_record;
 }
 

@@ -140,21 +140,21 @@ class Engine {
   void begin_parts(std::int32_t actor, std::int32_t run, std::int32_t cause);
   void end_lane(std::int32_t actor, std::int32_t run, std::int32_t lane);
   void advance(std::int32_t actor, std::int32_t run, std::int32_t lane);
-  bool try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op);
-  bool try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op);
-  bool take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op, std::int32_t tag);
-  bool blocked(const LaneState& lane, const ActorOp& op) const;
+  bool try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, const Op& op);
+  bool try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane, const Op& op);
+  bool take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lane, const Op& op, std::int32_t tag);
+  bool blocked(const LaneState& lane, const Op& op) const;
   void complete(std::int32_t actor, const Task& task);
-  void post(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op, std::int32_t cause);
+  void post(std::int32_t actor, std::int32_t run, std::int32_t lane, const Op& op, std::int32_t cause);
   std::int32_t gets_from(std::int32_t actor, const PieceRun& run, std::int32_t lane) const;
   void next_op(std::int32_t actor, std::int32_t run, LaneState* lane);
 
-  const ActorOp* current_op(std::int32_t actor, const PieceRun& run, std::int32_t lane) const;
-  std::int64_t turns(const ActorBlock& block) const;
+  const Op* current_op(std::int32_t actor, const PieceRun& run, std::int32_t lane) const;
+  std::int64_t turns(const Block& block) const;
   std::int32_t segments(std::size_t stage, double bytes) const;
-  Time overhead(const Actor& actor, std::size_t stage, const ActorOp& op, double bytes) const;
+  Time overhead(const Actor& actor, std::size_t stage, const Op& op, double bytes) const;
   Time request_time(const Slot& slot) const;
-  Time work(const ActorOp& op, double bytes) const;
+  Time work(const Op& op, double bytes) const;
   std::int32_t signal_tag(std::size_t stage, std::int32_t part, std::int32_t signal) const;
   std::int32_t lane_tag(std::size_t stage, const LaneState& state, std::int32_t lane) const;
   Place place_of(std::int32_t tag) const;
@@ -165,7 +165,7 @@ class Engine {
   std::int32_t lanes_of(std::int32_t actor, std::size_t stage) const {
     return static_cast<std::int32_t>(actors_.actors[static_cast<std::size_t>(actor)].stages[stage].size());
   }
-  double bytes_of(const PieceRun& run, const ActorOp& op) const { return op.bytes * options_.piece_bytes / run.parts; }
+  double bytes_of(const PieceRun& run, const Op& op) const { return op.bytes * options_.piece_bytes / run.parts; }
   std::int32_t note_task(std::int32_t actor, const Task& task);
 
   const Actors& actors_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "algorithms/index.h"
@@ -29,13 +30,8 @@ constexpr std::int64_t kLongSchedule = 1 << 11;
 constexpr std::size_t kMostDistinctSteps = 1 << 10;
 // Ranks of which it is looked whether they do what rank 0 does, turned around the circle.
 constexpr std::int32_t kSamples = 3;
-// Programs that work on their peers' memory are made of all ranks' schedules: more would not fit.
-constexpr std::int32_t kMostOneSided = 512;
-
-// By OpKind; kCombine is taken apart.
-constexpr StepKind kStepKinds[] = {StepKind::kSend, StepKind::kRecv, StepKind::kRecvReduce,
-                                   StepKind::kCopy, StepKind::kPut,  StepKind::kSignal,
-                                   StepKind::kWait, StepKind::kDots, StepKind::kWeigh};
+// Ranks whose programs are played beside each other: the square of them must fit.
+constexpr std::int32_t kMostOneSided = 1 << 11;
 
 // How often do the `period` ops from `begin` on follow each other?
 std::int64_t repeats(const std::vector<Op>& ops, std::size_t begin, std::size_t period) {
@@ -92,15 +88,15 @@ class Translator {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const schedule::Op& step = steps[i];
       Op op;
-      op.kind = kStepKinds[static_cast<std::size_t>(step.kind)];
+      op.kind = step_of(program_, step);
       op.signal = static_cast<std::int8_t>(step.signal);
       op.peer = step.peer;
       const bool reads = step.kind == OpKind::kSend || step.kind == OpKind::kPut || step.kind == OpKind::kDots;
       const Operand& data = reads ? step.src : step.dst;
-      op.fraction = fraction(data);
+      op.bytes = fraction(data);
       const bool had_data = step.src.count > 0 || step.dst.count > 0;
       const bool is_small = step.src.space == Space::kProducts || step.dst.space == Space::kProducts;
-      if (had_data && op.fraction == 0 && !is_small) continue;
+      if (had_data && op.bytes == 0 && !is_small) continue;
       op.blocked_by = blocked_by(steps, i);
       op.follows = i > 0 && schedule::is_signal(op.kind) && steps[i - 1].step == step.step;
       step.kind == OpKind::kCombine ? combine(step, op, &ops) : append(op, &ops);
@@ -111,13 +107,10 @@ class Translator {
   // A local source that is written over costs nothing, nor does one that is read on the way.
   void combine(const schedule::Op& step, Op op, std::vector<Op>* ops) const {
     const auto sources = program_.sources_of(step);
-    for (const schedule::Source& source : sources) {
-      const bool is_first = &source == &sources.front(), is_local = source.peer < 0;
-      if (is_first && is_local && sources.size() > 1) continue;
-      const bool starts = is_first && (sources.size() == 1 || !is_local);
-      op.kind = starts ? (is_local ? StepKind::kCopy : StepKind::kGet)
-                       : (is_local ? StepKind::kReduce : StepKind::kGetReduce);
-      op.peer = source.peer;
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      op.kind = step_of(program_, step, i);
+      if (op.kind == StepKind::kCopy && sources.size() > 1) continue;
+      op.peer = sources[i].peer;
       append(op, ops);
       op.blocked_by = 0;
     }
@@ -128,29 +121,26 @@ class Translator {
 
   double fraction(const Operand& operand) const {
     if (operand.space == Space::kProducts) return 0;
-    return fraction(operand.space, operand.first, operand.count);
+    const schedule::ChunkRun run{operand.space, operand.first, operand.count};
+    return of_runs({&run, 1});
   }
-  double fraction(Space space, std::int32_t first, std::int32_t count) const {
+  // Of the stage's data. Counted first: equal ranks come to equal bits.
+  double of_runs(std::span<const schedule::ChunkRun> runs) const {
     const roda_collective_entry& data = schedule::entry_of(program_.collective);
-    if (data.input == RODA_NOTHING || count == 0) return 0;
-    if (data.input == RODA_WHOLE || schedule::is_between_pairs(program_.collective)) {
-      return static_cast<double>(count) / program_.chunks;
+    if (data.input == RODA_NOTHING) return 0;
+    const bool are_alike = data.input == RODA_WHOLE || schedule::is_between_pairs(program_.collective);
+    std::int32_t full = 0;
+    for (const schedule::ChunkRun& run : runs) {
+      const bool is_own = data.output == RODA_OWN_PART && run.space == Space::kOutput;
+      const std::int32_t first = is_own ? program_.rank : run.first;
+      full += are_alike ? run.count : std::min(first + run.count, shares_) - std::min(first, shares_);
     }
-    if (data.output == RODA_OWN_PART && space == Space::kOutput) first = program_.rank;
-    const std::int32_t full = std::min(first + count, shares_) - std::min(first, shares_);
-    return static_cast<double>(full) / shares_;
-  }
-  double of_runs(const std::vector<schedule::ChunkRun>& runs) const {
-    double all = 0;
-    for (const schedule::ChunkRun& run : runs) all += fraction(run.space, run.first, run.count);
-    return all;
+    return static_cast<double>(full) / (are_alike ? program_.chunks : shares_);
   }
 
   // How many sends ago was the one that still reads what the op writes?
   std::int8_t blocked_by(const std::vector<schedule::Op>& ops, std::size_t index) const {
-    const bool writes = ops[index].kind == OpKind::kRecv || ops[index].kind == OpKind::kRecvReduce ||
-                        ops[index].kind == OpKind::kCombine || ops[index].kind == OpKind::kWeigh;
-    if (!writes) return 0;
+    if (!schedule::writes_locally(step_of(program_, ops[index]))) return 0;
     std::int8_t sends = 0;
     for (std::size_t back = 1; back <= std::min(index, kSendsRemembered); ++back) {
       const schedule::Op& earlier = ops[index - back];
@@ -169,7 +159,7 @@ class Translator {
     for (std::int32_t i = 0; i < count; ++i) {
       const std::int32_t peer = all ? (program_.rank + 1 + i) % program_.size : named;
       op.follows |= i > 0;
-      op.peer = local ? 0 : relative_ ? (peer - program_.rank + program_.size) % program_.size : peer;
+      op.peer = local ? -1 : relative_ ? (peer - program_.rank + program_.size) % program_.size : peer;
       ops->push_back(op);
     }
   }
@@ -179,17 +169,21 @@ class Translator {
   bool relative_;
 };
 
-std::int64_t steps_in(const schedule::Program& program) {
+std::int64_t steps_in(const Schedule& schedule) {
   std::int64_t steps = 0;
-  for (const schedule::LaneProgram& lane : program.lanes) steps += static_cast<std::int64_t>(lane.ops.size());
+  for (const schedule::Lane& lane : schedule.lanes) steps += static_cast<std::int64_t>(lane.steps.size());
   return steps;
 }
 
+std::string too_large(const Algorithm& algorithm) {
+  return "too large: " + std::string(schedule::collective_name(algorithm.collective)) + "/" + algorithm.name;
+}
+
 // Of messages: one rank's schedule is enough.
-schedule::Program compiled(const Algorithm& algorithm, std::int32_t rank, std::int32_t size, std::int32_t root) {
-  schedule::Program program;
-  compile(algorithm, rank, size, root, &program);
-  return program;
+Program costs_of(const Algorithm& algorithm, Schedule rank, std::int32_t shares, bool relative) {
+  std::vector<Schedule> alone;
+  alone.push_back(std::move(rank));
+  return Translator(schedule::compile(alone, algorithm.needs).ranks.front(), shares, relative).run();
 }
 
 }  // namespace
@@ -294,25 +288,26 @@ void RankPrograms::make(std::size_t stage, const Turn& turn, bool each_rank) {
              stages_[stage].algorithm;
     return;
   }
-  if (schedule::is_one_sided(algorithm->needs)) return make_one_sided(*algorithm, own);
   const auto size = std::get<2>(own);
-  const schedule::Program program = compiled(*algorithm, turn.index, size, turn.root);
-  if (!each_rank && steps_in(program) > kLongSchedule) {
-    if (make_relative(*algorithm, all)) return;
-    wrong_ = "too large: " + std::string(schedule::collective_name(algorithm->collective)) + "/" + algorithm->name +
-             " of " + std::to_string(size) + " ranks has " + std::to_string(steps_in(program)) +
-             " steps on each that do not repeat: " + std::to_string(steps_in(program) * size) + " in all";
+  const bool one_sided = schedule::is_one_sided(algorithm->needs);
+  Schedule rank = algorithm->make(turn.index, size, turn.root);
+  const std::int64_t steps = steps_in(rank);
+  if (!each_rank && steps > kLongSchedule) {
+    if (!one_sided && make_relative(*algorithm, all)) return;
+    wrong_ = too_large(*algorithm) + " of " + std::to_string(size) + " ranks has " + std::to_string(steps) +
+             " steps on each that do not repeat: " + std::to_string(steps * size) + " in all";
     return;
   }
-  programs_.emplace(own, Translator(program, turn.shares, false).run());
+  if (one_sided) return make_one_sided(*algorithm, own);
+  programs_.emplace(own, costs_of(*algorithm, std::move(rank), turn.shares, false));
 }
 
-// Where their data lie depends on what peers touch: all ranks' programs are made at once.
+// Where data lie that peers touch shows when the programs of all ranks are played: they are made at once.
 void RankPrograms::make_one_sided(const Algorithm& algorithm, const Key& key) {
   const auto [stage, index, size, shares, root] = key;
   if (size > kMostOneSided) {
-    wrong_ = "too large: " + std::string(schedule::collective_name(algorithm.collective)) + "/" + algorithm.name +
-             " works on peers' memory, of up to " + std::to_string(kMostOneSided) + " ranks, not " +
+    wrong_ = too_large(algorithm) + " works on the memory of its peers: what is copied there shows when the programs " +
+             "of all ranks are played, of " + std::to_string(kMostOneSided) + " at most, not of " +
              std::to_string(size);
     return;
   }
@@ -329,7 +324,7 @@ bool RankPrograms::make_relative(const Algorithm& algorithm, const Key& key) {
   const roda_collective_entry& data = schedule::entry_of(algorithm.collective);
   const bool has_shares = data.input == RODA_OWN_PART || data.output == RODA_OWN_PART;
   if (schedule::is(algorithm.collective, RODA_ROOTED) || (has_shares && shares != size)) return false;
-  Program first = Translator(compiled(algorithm, 0, size, 0), shares, true).run();
+  Program first = costs_of(algorithm, algorithm.make(0, size, 0), shares, true);
   std::size_t distinct = 0;
   for (const LaneProgram& lane : first.lanes) {
     for (const Block& block : lane) distinct += block.ops.size();
@@ -337,7 +332,7 @@ bool RankPrograms::make_relative(const Algorithm& algorithm, const Key& key) {
   if (distinct > kMostDistinctSteps) return false;
   for (std::int32_t sample = 1; sample <= kSamples; ++sample) {
     const auto rank = static_cast<std::int32_t>(static_cast<std::int64_t>(size - 1) * sample / kSamples);
-    if (Translator(compiled(algorithm, rank, size, 0), shares, true).run() != first) return false;
+    if (costs_of(algorithm, algorithm.make(rank, size, 0), shares, true) != first) return false;
   }
   programs_.emplace(key, std::move(first));
   return true;

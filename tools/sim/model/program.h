@@ -20,13 +20,15 @@ namespace roda::sim {
 
 using schedule::StepKind;
 
+// What a step costs. `peer` is in the group, or how far ahead of the rank (Program::relative), and bytes are per byte
+// of the stage's data; of an Actor `peer` is the number of its slot, and bytes are per byte of a piece.
 struct Op {
   StepKind kind = StepKind::kSend;
   std::int8_t signal = 0;
   std::int8_t blocked_by = 0;  // 1: not before the lane's last send has left, 2: the one before that, ...; 0: at once
-  std::int32_t peer = 0;       // in the group; or how far ahead of the rank, see Program::relative
-  double fraction = 0;         // of the stage's data
-  bool follows = false;        // to or from another peer in the same step as the op before
+  std::int32_t peer = -1;      // -1: none
+  double bytes = 0;
+  bool follows = false;  // to or from another peer in the same step as the op before
 
   friend bool operator==(const Op&, const Op&) = default;
 };

@@ -130,7 +130,7 @@ class Simulation {
     for (const Actor& actor : actors_.actors) {
       for (const auto& stage : actor.stages) {
         for (const auto& lane : stage) {
-          for (const ActorBlock& block : lane) repeats.insert(block.repeat);
+          for (const Block& block : lane) repeats.insert(block.repeat);
         }
       }
     }
@@ -170,13 +170,13 @@ class Simulation {
   double steps(const EngineOptions& engine) const {
     double steps = 0;
     for (const Actor& actor : actors_.actors) {
-      for_each_block(actor, [&](std::size_t stage, const ActorBlock& block) {
+      for_each_block(actor, [&](std::size_t stage, const Block& block) {
         const auto found = engine.shortened.find(block.repeat);
         const auto turns = static_cast<double>(found == engine.shortened.end() ? block.repeat : found->second);
         const double parts = parts_of(actor, stage, engine);
         const double segment = engine.stages[stage].segment_bytes;
-        for (std::int32_t i = block.begin; i < block.end; ++i) {
-          const double bytes = actor.ops[static_cast<std::size_t>(i)].bytes * engine.piece_bytes / parts;
+        for (const Op& op : block.ops) {
+          const double bytes = op.bytes * engine.piece_bytes / parts;
           steps += turns * parts * std::clamp(bytes / segment, 1.0, static_cast<double>(kMostSegments));
         }
       });
@@ -214,7 +214,7 @@ class Simulation {
   static void for_each_block(const Actor& actor, auto f) {
     for (std::size_t stage = 0; stage < actor.stages.size(); ++stage) {
       for (const auto& lane : actor.stages[stage]) {
-        for (const ActorBlock& block : lane) f(stage, block);
+        for (const Block& block : lane) f(stage, block);
       }
     }
   }
@@ -223,16 +223,15 @@ class Simulation {
     for (const Level& level : scenario_.cluster.levels) outcome_.levels.push_back({level.name, 0, 0});
     const EngineOptions engine = engine_options(std::vector<std::int64_t>(1 + repeats_.size(), outcome_.pieces));
     for (const Actor& actor : actors_.actors) {
-      for_each_block(actor, [&](std::size_t stage, const ActorBlock& block) {
+      for_each_block(actor, [&](std::size_t stage, const Block& block) {
         const double parts = parts_of(actor, stage, engine);
         const double part = engine.piece_bytes / parts;
         const double times = static_cast<double>(actor.count * block.repeat * outcome_.pieces) * parts;
-        for (std::int32_t i = block.begin; i < block.end; ++i) {
-          const ActorOp& op = actor.ops[static_cast<std::size_t>(i)];
-          const StepKind kind = op.op.kind;
+        for (const Op& op : block.ops) {
+          const StepKind kind = op.kind;
           const bool receives = kind == StepKind::kRecv || kind == StepKind::kRecvReduce || kind == StepKind::kWait;
           if (receives || schedule::is_local(kind)) continue;
-          const Slot& slot = actor.slots[static_cast<std::size_t>(op.slot)];
+          const Slot& slot = actor.slots[static_cast<std::size_t>(op.peer)];
           LevelTraffic& level = outcome_.levels[static_cast<std::size_t>(slot.level)];
           level.bytes += times * op.bytes * part;
           level.messages +=
