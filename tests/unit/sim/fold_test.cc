@@ -91,6 +91,14 @@ TEST(Fold, StagesThatCutTheirPiecesToo) {
   EXPECT_NEAR(folded / microseconds(scenario, options), 1, kSamePieces);
 }
 
+TEST(Fold, NothingIsContinuedWhereTheWholeIsCheap) {
+  const Scenario scenario = composed(hosts_of(4), 128, 64 << 20, {"direct", "ring", "direct"});
+  Options options = executed(scenario);
+  EXPECT_FALSE(outcome_of(scenario, options).extrapolated);
+  options.folding = Folding::kAlways;
+  EXPECT_TRUE(outcome_of(scenario, options).extrapolated);
+}
+
 TEST(Fold, OfATorus) {
   Scenario scenario = flat_allreduce(hosts_of(4), "ring", 64, 8e6);
   scenario.grid = plan::torus_grid({8, 8});

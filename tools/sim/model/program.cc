@@ -192,36 +192,36 @@ RankPrograms::RankPrograms(const plan::Plan& plan, const plan::Grid& grid, bool 
     : ranks_(grid.ranks()), stages_(plan.stages), travels_(plan::has_routes(plan)) {
   const plan::Compiler compiler(plan, grid);
   if (stages_.size() == 1) {
-    add_only_turns(compiler);
+    add_only_parts(compiler);
   } else {
-    for (std::int32_t rank = 0; rank < ranks_; ++rank) add_turns(compiler.schedule(rank));
+    for (std::int32_t rank = 0; rank < ranks_; ++rank) add_parts(compiler.schedule(rank));
     if (travels_) even_out();
   }
   make_all(each_rank);
 }
 
 // One call: its schedules would say whose each block is, and that is the square of the ranks.
-void RankPrograms::add_only_turns(const plan::Compiler& compiler) {
+void RankPrograms::add_only_parts(const plan::Compiler& compiler) {
   for (std::int32_t rank = 0; rank < ranks_; ++rank) {
     const plan::Part part = compiler.part(0, rank);
     const auto size = part.has_work ? static_cast<std::int32_t>(part.members->size()) : 0;
-    turns_.push_back({{part.has_work ? part.members : nullptr, part.index, part.root, size}});
+    parts_.push_back({{part.has_work ? part.members : nullptr, part.index, part.root, size}});
   }
 }
 
 // The calls and copies of the schedule that the executor runs.
-void RankPrograms::add_turns(const Schedule& rank) {
-  std::vector<Turn>& turns = turns_.emplace_back(stages_.size());
+void RankPrograms::add_parts(const Schedule& rank) {
+  std::vector<StagePart>& parts = parts_.emplace_back(stages_.size());
   std::size_t next = 0;
   double copied = 0;
-  Turn* last = nullptr;
+  StagePart* last = nullptr;
   for (const schedule::Step& step : rank.lanes.front().steps) {
     if (step.kind != schedule::StepKind::kCall) {
       copied += static_cast<double>(step.dst.count) / rank.chunks;
       continue;
     }
     const schedule::Call& call = rank.calls[next++];
-    last = &turns[static_cast<std::size_t>(call.stage)];
+    last = &parts[static_cast<std::size_t>(call.stage)];
     *last = {call.members, call.index, call.root, call.size()};
     last->before = std::exchange(copied, 0);
     const bool is_users = step.src.space == Space::kInput && step.dst.space == Space::kOutput;  // one memory
@@ -241,15 +241,15 @@ void RankPrograms::add_turns(const Schedule& rank) {
 void RankPrograms::even_out() {
   std::map<std::pair<std::size_t, const std::vector<std::int32_t>*>, double> most;
   const auto each = [this](const auto& use) {
-    for (std::vector<Turn>& turns : turns_) {
-      for (std::size_t stage = 0; stage < turns.size(); ++stage) use(stage, turns[stage]);
+    for (std::vector<StagePart>& parts : parts_) {
+      for (std::size_t stage = 0; stage < parts.size(); ++stage) use(stage, parts[stage]);
     }
   };
-  each([&most](std::size_t stage, const Turn& turn) {
-    double& known = most[{stage, turn.members.get()}];
-    known = std::max(known, turn.fraction);
+  each([&most](std::size_t stage, const StagePart& part) {
+    double& known = most[{stage, part.members.get()}];
+    known = std::max(known, part.fraction);
   });
-  each([&most](std::size_t stage, Turn& turn) { turn.fraction = most[{stage, turn.members.get()}]; });
+  each([&most](std::size_t stage, StagePart& part) { part.fraction = most[{stage, part.members.get()}]; });
 }
 
 RankPrograms::RankPrograms(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ranks.size())) {
@@ -260,28 +260,46 @@ RankPrograms::RankPrograms(std::vector<Schedule> ranks) : ranks_(static_cast<std
   const schedule::Compiled made = schedule::compile(ranks, schedule::needs_of(ranks));
   wrong_ = made.wrong;
   for (const schedule::Program& program : made.ranks) {
-    turns_.push_back({{members, program.rank, 0, ranks_}});
-    if (!wrong_) programs_.emplace(key_of(0, turns_.back().front()), Translator(program, ranks_, false).run());
+    StagePart& part = parts_.emplace_back(1, StagePart{members, program.rank, 0, ranks_}).front();
+    if (wrong_) continue;
+    const auto added = programs_.emplace(key_of(0, part), Translator(program, ranks_, false).run());
+    take(&added.first->second, &part);
   }
 }
 
-RankPrograms::Key RankPrograms::key_of(std::size_t stage, const Turn& turn) const {
-  return {stage, turn.index, static_cast<std::int32_t>(turn.members->size()), turn.shares, turn.root};
+RankPrograms::Key RankPrograms::key_of(std::size_t stage, const StagePart& part) {
+  return {stage, part.index, static_cast<std::int32_t>(part.members->size()), part.shares, part.root};
+}
+
+const Program* RankPrograms::find(std::size_t stage, const StagePart& part) const {
+  Key key = key_of(stage, part);
+  auto found = programs_.find(key);
+  std::get<1>(key) = -1;
+  if (found == programs_.end()) found = programs_.find(key);
+  return found == programs_.end() ? nullptr : &found->second;
+}
+
+void RankPrograms::take(const Program* program, StagePart* part) {
+  part->program = program;
+  part->before += (program->copy_in + (part->in_place ? 0 : program->carry)) * part->fraction;
+  part->after += program->copy_out * part->fraction;
 }
 
 void RankPrograms::make_all(bool each_rank) {
   for (std::size_t stage = 0; stage < stages_.size() && !wrong_; ++stage) {
-    for (std::size_t rank = 0; rank < turns_.size() && !wrong_; ++rank) {
-      if (turns_[rank][stage].members != nullptr) make(stage, turns_[rank][stage], each_rank);
+    for (std::size_t rank = 0; rank < parts_.size() && !wrong_; ++rank) {
+      StagePart& part = parts_[rank][stage];
+      if (part.members == nullptr) continue;
+      if (find(stage, part) == nullptr) make(stage, part, each_rank);
+      if (!wrong_) take(find(stage, part), &part);
     }
   }
 }
 
-void RankPrograms::make(std::size_t stage, const Turn& turn, bool each_rank) {
-  const Key own = key_of(stage, turn);
+void RankPrograms::make(std::size_t stage, const StagePart& part, bool each_rank) {
+  const Key own = key_of(stage, part);
   Key all = own;
   std::get<1>(all) = -1;
-  if (programs_.count(all) != 0 || programs_.count(own) != 0) return;
   const Algorithm* algorithm = schedule::find_algorithm(stages_[stage].collective, stages_[stage].algorithm);
   if (algorithm == nullptr) {
     wrong_ = std::string("there is no algorithm ") + schedule::collective_name(stages_[stage].collective) + "/" +
@@ -290,7 +308,7 @@ void RankPrograms::make(std::size_t stage, const Turn& turn, bool each_rank) {
   }
   const auto size = std::get<2>(own);
   const bool one_sided = schedule::is_one_sided(algorithm->needs);
-  Schedule rank = algorithm->make(turn.index, size, turn.root);
+  Schedule rank = algorithm->make(part.index, size, part.root);
   const std::int64_t steps = steps_in(rank);
   if (!each_rank && steps > kLongSchedule) {
     if (!one_sided && make_relative(*algorithm, all)) return;
@@ -299,7 +317,7 @@ void RankPrograms::make(std::size_t stage, const Turn& turn, bool each_rank) {
     return;
   }
   if (one_sided) return make_one_sided(*algorithm, own);
-  programs_.emplace(own, costs_of(*algorithm, std::move(rank), turn.shares, false));
+  programs_.emplace(own, costs_of(*algorithm, std::move(rank), part.shares, false));
 }
 
 // Where data lie that peers touch shows when the programs of all ranks are played: they are made at once.
@@ -336,24 +354,6 @@ bool RankPrograms::make_relative(const Algorithm& algorithm, const Key& key) {
   }
   programs_.emplace(key, std::move(first));
   return true;
-}
-
-StagePart RankPrograms::part(std::size_t stage, std::int32_t rank) const {
-  const Turn& turn = turns_[static_cast<std::size_t>(rank)][stage];
-  if (turn.members == nullptr) return {};
-  Key key = key_of(stage, turn);
-  auto found = programs_.find(key);
-  std::get<1>(key) = -1;
-  if (found == programs_.end()) found = programs_.find(key);
-  if (found == programs_.end()) return {};
-  const Program& program = found->second;
-  const double carry = turn.in_place ? 0 : program.carry;
-  return {&program,
-          turn.members,
-          turn.index,
-          turn.fraction,
-          turn.before + (program.copy_in + carry) * turn.fraction,
-          turn.after + program.copy_out * turn.fraction};
 }
 
 }  // namespace roda::sim

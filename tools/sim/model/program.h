@@ -52,14 +52,17 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-// One rank's part in one stage.
+// One rank's call of a stage.
 struct StagePart {
-  const Program* program = nullptr;  // null: it sits the stage out
-  schedule::Members members;
-  std::int32_t index = 0;  // of the rank among them
-  double fraction = 1;     // share of the whole tensor that is this stage's data
+  schedule::Members members;  // null: the rank sits the stage out, and there is no program
+  std::int32_t index = 0;     // of the rank among them
+  std::int32_t root = 0;
+  std::int32_t shares = 0;  // members that chunks belong to
+  double fraction = 1;      // share of the whole tensor that is this stage's data
   // Of the whole tensor: copied before the stage's lanes, and after them.
   double before = 0, after = 0;
+  bool in_place = true;  // the contribution lies in the output
+  const Program* program = nullptr;
 
   // World rank of an op's peer.
   std::int32_t peer(const Op& op) const {
@@ -83,35 +86,31 @@ class RankPrograms {
 
   std::int32_t ranks() const { return ranks_; }
   std::size_t stages() const { return stages_.size(); }
-  StagePart part(std::size_t stage, std::int32_t rank) const;
+  const StagePart& part(std::size_t stage, std::int32_t rank) const {
+    return parts_[static_cast<std::size_t>(rank)][stage];
+  }
 
  private:
   // stage, index (-1: all), size, shares, root
   using Key = std::tuple<std::size_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
-  // One rank's call of a stage.
-  struct Turn {
-    schedule::Members members;  // null: there is none
-    std::int32_t index = 0;
-    std::int32_t root = 0;
-    std::int32_t shares = 0;  // members that chunks belong to
-    double fraction = 1;
-    double before = 0, after = 0;  // of the whole tensor: copied between the calls
-    bool in_place = true;          // the contribution lies in the output
-  };
-  void add_only_turns(const plan::Compiler& compiler);
-  void add_turns(const schedule::Schedule& rank);
+  void add_only_parts(const plan::Compiler& compiler);
+  void add_parts(const schedule::Schedule& rank);
   void even_out();
   void make_all(bool each_rank);
-  void make(std::size_t stage, const Turn& turn, bool each_rank);
+  void make(std::size_t stage, const StagePart& part, bool each_rank);
   void make_one_sided(const schedule::Algorithm& algorithm, const Key& key);
   bool make_relative(const schedule::Algorithm& algorithm, const Key& key);
-  Key key_of(std::size_t stage, const Turn& turn) const;
+  static Key key_of(std::size_t stage, const StagePart& part);
+  // Null: not made yet.
+  const Program* find(std::size_t stage, const StagePart& part) const;
+  // The part's program, with what is copied around it.
+  static void take(const Program* program, StagePart* part);
 
   std::int32_t ranks_ = 0;
   std::vector<plan::Stage> stages_;
-  bool travels_ = false;                  // blocks do (plan::Route)
-  std::vector<std::vector<Turn>> turns_;  // [rank][stage]
+  bool travels_ = false;                       // blocks do (plan::Route)
+  std::vector<std::vector<StagePart>> parts_;  // [rank][stage]
   std::map<Key, Program> programs_;
   std::optional<std::string> wrong_;
 };

@@ -54,6 +54,7 @@ constexpr std::int64_t kManyRepeats = 96;
 constexpr double kSamePiece = 2e-3;
 constexpr double kSamePieceRoughly = 5e-2;  // where the whole would cost more steps than this:
 constexpr double kCostly = 2e6;
+constexpr double kCheap = 3e5;  // steps: the whole is simulated
 
 class Simulation {
  public:
@@ -126,6 +127,7 @@ class Simulation {
   }
 
   void find_repeats() {
+    if (plays_whole()) return;
     std::set<std::int64_t> repeats;
     for (const Actor& actor : actors_.actors) {
       for (const auto& stage : actor.stages) {
@@ -135,13 +137,19 @@ class Simulation {
       }
     }
     for (const std::int64_t repeat : repeats) {
-      if (repeat > kManyRepeats && options_.folding != Folding::kNever) repeats_.push_back(repeat);
+      if (repeat > kManyRepeats) repeats_.push_back(repeat);
     }
+  }
+
+  // Whether nothing is shortened.
+  bool plays_whole() const {
+    if (options_.folding == Folding::kAuto) return steps(engine_options({outcome_.pieces})) <= kCheap;
+    return options_.folding == Folding::kNever;
   }
 
   Dimension pieces_dimension() const {
     const std::int64_t stride = std::max(options_.in_flight, 1);
-    if (options_.folding == Folding::kNever) return {outcome_.pieces, outcome_.pieces, stride, kSamePiece};
+    if (repeats_.empty() && plays_whole()) return {outcome_.pieces, outcome_.pieces, stride, kSamePiece};
     std::vector<std::int64_t> whole = {outcome_.pieces};
     whole.insert(whole.end(), repeats_.begin(), repeats_.end());
     const bool is_costly = steps(engine_options(whole)) > kCostly;

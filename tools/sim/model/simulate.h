@@ -30,9 +30,9 @@ struct Scenario {
 };
 
 enum class Folding : std::uint8_t {
-  kAuto,    // where it helps
+  kAuto,    // where it saves much
   kNever,   // every rank by itself, every round and piece
-  kAlways,  // also where there are few ranks
+  kAlways,  // also where the whole would take few ranks, or few steps
 };
 
 // How one stage cuts its share of a piece into parts.
