@@ -97,7 +97,7 @@ json prediction_of(const json& told, const json& candidate) {
   if (!scenario) return nullptr;
   scenario->topology = hosts_of(told);
   scenario->cluster = cluster_of(told, candidate["stages"], *scenario);
-  sim::Options options = sim::executed(*scenario);
+  sim::SimulationOptions options = sim::executed(*scenario);
   options.most_steps = kMostSteps;
   sim::Outcome outcome;
   if (sim::simulate(*scenario, options, &outcome)) return nullptr;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tools/sim/model/cluster.h"
-#include "tools/sim/model/program.h"
+#include "tools/sim/model/costs.h"
 
 namespace roda::sim {
 
@@ -43,8 +43,8 @@ struct Actor {
   std::int32_t rank = 0;   // the example
   std::int64_t count = 0;  // ranks that it stands for
   std::vector<Slot> slots;
-  std::vector<std::vector<LaneProgram>> stages;  // [stage][lane]; no lanes: sits it out
-  std::vector<double> shares;                    // [stage] of a piece that its group works on
+  std::vector<std::vector<LaneCosts>> stages;  // [stage][lane]; no lanes: sits it out
+  std::vector<double> shares;                  // [stage] of a piece that its group works on
 };
 
 struct Actors {
@@ -54,9 +54,9 @@ struct Actors {
 };
 
 // Every rank for itself.
-Actors every_rank(const RankPrograms& programs, const Routes& routes);
+Actors every_rank(const RankCosts& programs, const Routes& routes);
 
 // One actor for each class. nullopt: the ranks need more than `most` classes, or colours did not settle in time.
-std::optional<Actors> every_class(const RankPrograms& programs, const Routes& routes, std::int32_t most);
+std::optional<Actors> every_class(const RankCosts& programs, const Routes& routes, std::int32_t most);
 
 }  // namespace roda::sim

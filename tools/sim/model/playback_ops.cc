@@ -1,9 +1,9 @@
-// Engine: how lanes go through their steps.
+// Playback: how lanes go through their steps.
 #include <algorithm>
 #include <cmath>
 
 #include "algorithms/index.h"
-#include "tools/sim/model/engine.h"
+#include "tools/sim/model/playback.h"
 
 namespace roda::sim {
 namespace {
@@ -17,63 +17,63 @@ bool receives(StepKind kind) { return kind == StepKind::kRecv || kind == StepKin
 
 }  // namespace
 
-std::int32_t parts_of(const Actor& actor, std::size_t stage, const EngineOptions& options) {
+std::int32_t parts_of(const Actor& actor, std::size_t stage, const PlaybackOptions& options) {
   const double bytes = options.stages[stage].bytes;
   if (bytes <= 0) return 1;
   return std::max(1, static_cast<std::int32_t>(std::ceil(actor.shares[stage] * options.piece_bytes / bytes - 1e-9)));
 }
 
 // Signals before lanes.
-std::int32_t Engine::signal_tag(std::size_t stage, std::int32_t part, std::int32_t signal) const {
+std::int32_t Playback::signal_tag(std::size_t stage, std::int32_t part, std::int32_t signal) const {
   return stage_tags_[stage].first + part * stage_tags_[stage].each + signal;
 }
-std::int32_t Engine::lane_tag(std::size_t stage, const LaneState& state, std::int32_t lane) const {
+std::int32_t Playback::lane_tag(std::size_t stage, const LaneState& state, std::int32_t lane) const {
   return signal_tag(stage, state.part, schedule::kMaxSignals) + lane;
 }
-Engine::Place Engine::place_of(std::int32_t tag) const {
+Playback::Place Playback::place_of(std::int32_t tag) const {
   std::size_t stage = stage_tags_.size() - 1;
   while (stage_tags_[stage].first > tag) --stage;
   const std::int32_t rest = tag - stage_tags_[stage].first;
   return {stage, rest / stage_tags_[stage].each, rest % stage_tags_[stage].each - schedule::kMaxSignals};
 }
 
-std::int32_t Engine::segments(std::size_t stage, double bytes) const {
+std::int32_t Playback::segments(std::size_t stage, double bytes) const {
   const double count = bytes / options_.stages[stage].segment_bytes;
   return count <= 1 ? 1 : count >= kMostSegments ? kMostSegments : static_cast<std::int32_t>(count + 0.999999);
 }
 
 // Of all of the op's messages.
-Time Engine::overhead(const Actor& actor, std::size_t stage, const Op& op, double bytes) const {
+Time Playback::overhead(const Actor& actor, std::size_t stage, const Cost& op, double bytes) const {
   const double messages = std::max(1.0, bytes / options_.stages[stage].segment_bytes);
   const Level& level = cluster_.levels[at(actor.slots[at(op.peer)].level)];
   return rounded(level.overhead_us * kPicosecondsPerMicrosecond * messages);
 }
 
 // Until the peer's memory hears of a get: what is mapped is read at once.
-Time Engine::request_time(const Slot& slot) const {
+Time Playback::request_time(const Slot& slot) const {
   const Level& level = cluster_.levels[at(slot.level)];
   return level.name == topology::kHost ? 0 : rounded(level.latency_us * kPicosecondsPerMicrosecond);
 }
 
-Time Engine::work(const Op& op, double bytes) const {
+Time Playback::work(const Cost& op, double bytes) const {
   if (op.kind == StepKind::kRecv || op.kind == StepKind::kGet) return 0;
   const double rate = op.kind == StepKind::kCopy ? cluster_.copy_GBps : cluster_.reduce_GBps;
   return rounded(bytes * kPicosecondsPerByte / rate);
 }
 
-std::int64_t Engine::turns(const Block& block) const {
-  const auto found = options_.shortened.find(block.repeat);
-  return found == options_.shortened.end() ? block.repeat : found->second;
+std::int64_t Playback::turns(const Rounds& rounds) const {
+  const auto found = options_.shortened.find(rounds.repeat);
+  return found == options_.shortened.end() ? rounds.repeat : found->second;
 }
 
-const Op* Engine::current_op(std::int32_t actor, const PieceRun& run, std::int32_t lane) const {
+const Cost* Playback::current_op(std::int32_t actor, const PieceRun& run, std::int32_t lane) const {
   const LaneState& state = run.lanes[at(lane)];
   const auto& lanes = actors_.actors[at(actor)].stages[run.stage];
-  const LaneProgram& blocks = lanes[at(lane) % lanes.size()];
-  return at(state.block) == blocks.size() ? nullptr : &blocks[at(state.block)].ops[at(state.op)];
+  const LaneCosts& all = lanes[at(lane) % lanes.size()];
+  return at(state.rounds) == all.size() ? nullptr : &all[at(state.rounds)].ops[at(state.op)];
 }
 
-void Engine::begin_pieces(std::int32_t actor, std::int32_t cause) {
+void Playback::begin_pieces(std::int32_t actor, std::int32_t cause) {
   ActorState& state = states_[at(actor)];
   while (state.begun < options_.pieces && state.begun - state.ended < options_.in_flight) {
     const std::int32_t run = state.begun % options_.in_flight;
@@ -86,7 +86,7 @@ void Engine::begin_pieces(std::int32_t actor, std::int32_t cause) {
 }
 
 // Stages that the rank sits out, and lanes without steps, end at once.
-void Engine::begin_stage(std::int32_t actor, std::int32_t run, std::int32_t cause) {
+void Playback::begin_stage(std::int32_t actor, std::int32_t run, std::int32_t cause) {
   ActorState& state = states_[at(actor)];
   PieceRun& piece = state.runs[at(run)];
   const auto& stages = actors_.actors[at(actor)].stages;
@@ -110,7 +110,7 @@ void Engine::begin_stage(std::int32_t actor, std::int32_t run, std::int32_t caus
 }
 
 // What begins may end at once, and others with it.
-void Engine::begin_parts(std::int32_t actor, std::int32_t run, std::int32_t cause) {
+void Playback::begin_parts(std::int32_t actor, std::int32_t run, std::int32_t cause) {
   PieceRun& piece = states_[at(actor)].runs[at(run)];
   const std::int32_t number = piece.piece;
   const std::size_t stage = piece.stage;
@@ -128,7 +128,7 @@ void Engine::begin_parts(std::int32_t actor, std::int32_t run, std::int32_t caus
 }
 
 // Parts end in order, as pieces do.
-void Engine::end_lane(std::int32_t actor, std::int32_t run, std::int32_t lane) {
+void Playback::end_lane(std::int32_t actor, std::int32_t run, std::int32_t lane) {
   PieceRun& piece = states_[at(actor)].runs[at(run)];
   piece.lanes[at(lane)].done = true;
   const std::int32_t cause = piece.lanes[at(lane)].cause;
@@ -146,12 +146,12 @@ void Engine::end_lane(std::int32_t actor, std::int32_t run, std::int32_t lane) {
   }
 }
 
-void Engine::advance(std::int32_t actor, std::int32_t run, std::int32_t lane) {
+void Playback::advance(std::int32_t actor, std::int32_t run, std::int32_t lane) {
   while (true) {
     PieceRun& piece = states_[at(actor)].runs[at(run)];
     LaneState& state = piece.lanes[at(lane)];
     if (state.done || state.working) return;
-    const Op* op = current_op(actor, piece, lane);
+    const Cost* op = current_op(actor, piece, lane);
     if (op == nullptr) {
       if (state.sends.empty()) end_lane(actor, run, lane);
       return;
@@ -161,29 +161,29 @@ void Engine::advance(std::int32_t actor, std::int32_t run, std::int32_t lane) {
   }
 }
 
-void Engine::next_op(std::int32_t actor, std::int32_t run, LaneState* lane) {
+void Playback::next_op(std::int32_t actor, std::int32_t run, LaneState* lane) {
   const PieceRun& piece = states_[at(actor)].runs[at(run)];
   const auto number = static_cast<std::size_t>(lane - piece.lanes.data());
   const auto& lanes = actors_.actors[at(actor)].stages[piece.stage];
-  const Block& block = lanes[number % lanes.size()][at(lane->block)];
+  const Rounds& rounds = lanes[number % lanes.size()][at(lane->rounds)];
   lane->segment = 0;
   lane->issued = std::max(0, lane->issued - 1);
-  if (at(++lane->op) < block.ops.size()) return;
+  if (at(++lane->op) < rounds.ops.size()) return;
   lane->op = 0;
-  if (++lane->turn < turns(block)) return;
+  if (++lane->turn < turns(rounds)) return;
   lane->turn = 0;
-  ++lane->block;
+  ++lane->rounds;
 }
 
 // The send that must have left is still under way.
-bool Engine::blocked(const LaneState& lane, const Op& op) const {
+bool Playback::blocked(const LaneState& lane, const Cost& op) const {
   if (op.blocked_by == 0) return false;
   const std::int32_t ordinal = lane.sent - op.blocked_by;
   return std::ranges::any_of(lane.sends, [&](const PendingSend& send) { return send.ordinal == ordinal; });
 }
 
 // True: nothing more to do. False: it waits, or the processor has work to do for it.
-bool Engine::try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, const Op& op) {
+bool Playback::try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, const Cost& op) {
   const PieceRun& piece = states_[at(actor)].runs[at(run)];
   const LaneState& state = piece.lanes[at(lane)];
   const double bytes = bytes_of(piece, op);
@@ -214,17 +214,17 @@ bool Engine::try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, con
 }
 
 // How many gets stand in a row from the lane's op on.
-std::int32_t Engine::gets_from(std::int32_t actor, const PieceRun& run, std::int32_t lane) const {
+std::int32_t Playback::gets_from(std::int32_t actor, const PieceRun& run, std::int32_t lane) const {
   const auto& lanes = actors_.actors[at(actor)].stages[run.stage];
   const LaneState& state = run.lanes[at(lane)];
-  const Block& block = lanes[at(lane) % lanes.size()][at(state.block)];
-  const auto from = block.ops.begin() + state.op;
-  return static_cast<std::int32_t>(std::find_if_not(from, block.ops.end(), [](const Op& op) { return gets(op.kind); }) -
-                                   from);
+  const Rounds& rounds = lanes[at(lane) % lanes.size()][at(state.rounds)];
+  const auto from = rounds.ops.begin() + state.op;
+  return static_cast<std::int32_t>(
+      std::find_if_not(from, rounds.ops.end(), [](const Cost& op) { return gets(op.kind); }) - from);
 }
 
 // The next message or signal from the op's peer with that tag, if it is here.
-bool Engine::take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lane, const Op& op, std::int32_t tag) {
+bool Playback::take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lane, const Cost& op, std::int32_t tag) {
   PieceRun& piece = states_[at(actor)].runs[at(run)];
   const Slot& slot = actors_.actors[at(actor)].slots[at(op.peer)];
   const Owner& from = owners_[at(states_[at(slot.actor)].out[at(slot.back)])];
@@ -242,7 +242,7 @@ bool Engine::take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lan
 }
 
 // Takes the next segment if it is here.
-bool Engine::try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane, const Op& op) {
+bool Playback::try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane, const Cost& op) {
   PieceRun& piece = states_[at(actor)].runs[at(run)];
   LaneState& state = piece.lanes[at(lane)];
   const double bytes = bytes_of(piece, op);
@@ -264,7 +264,7 @@ bool Engine::try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane
 }
 
 // Hands the op's messages to the network.
-void Engine::post(std::int32_t actor, std::int32_t run, std::int32_t lane, const Op& op, std::int32_t cause) {
+void Playback::post(std::int32_t actor, std::int32_t run, std::int32_t lane, const Cost& op, std::int32_t cause) {
   ActorState& self = states_[at(actor)];
   PieceRun& piece = self.runs[at(run)];
   LaneState& state = piece.lanes[at(lane)];
@@ -284,10 +284,10 @@ void Engine::post(std::int32_t actor, std::int32_t run, std::int32_t lane, const
 }
 
 // The processor is done with a task of the lane's.
-void Engine::complete(std::int32_t actor, const Task& task) {
+void Playback::complete(std::int32_t actor, const Task& task) {
   PieceRun& piece = states_[at(actor)].runs[at(task.run)];
   LaneState& lane = piece.lanes[at(task.lane)];
-  const Op& op = *current_op(actor, piece, task.lane);
+  const Cost& op = *current_op(actor, piece, task.lane);
   const std::int32_t record = note_task(actor, task);
   lane.working = false;
   lane.cause = record;

@@ -1,4 +1,4 @@
-#include "tools/sim/model/program.h"
+#include "tools/sim/model/costs.h"
 
 #include <algorithm>
 #include <numeric>
@@ -34,15 +34,15 @@ constexpr std::int32_t kSamples = 3;
 constexpr std::int32_t kMostOneSided = 1 << 11;
 
 // How often do the `period` ops from `begin` on follow each other?
-std::int64_t repeats(const std::vector<Op>& ops, std::size_t begin, std::size_t period) {
+std::int64_t repeats(const std::vector<Cost>& ops, std::size_t begin, std::size_t period) {
   std::size_t end = begin + period;
   while (end < ops.size() && ops[end] == ops[end - period]) ++end;
   return end > ops.size() ? 0 : static_cast<std::int64_t>((end - begin) / period);
 }
 
-LaneProgram compress(const std::vector<Op>& ops) {
-  LaneProgram lane;
-  bool open = false;  // the last block takes more ops
+LaneCosts compress(const std::vector<Cost>& ops) {
+  LaneCosts lane;
+  bool open = false;  // the last rounds take more ops
   for (std::size_t i = 0; i < ops.size();) {
     std::size_t period = 0;
     std::int64_t count = 0;
@@ -72,8 +72,8 @@ class Translator {
   Translator(const schedule::Program& program, std::int32_t shares, bool relative)
       : program_(program), shares_(shares), relative_(relative) {}
 
-  Program run() {
-    Program made;
+  ProgramCosts run() {
+    ProgramCosts made;
     made.relative = relative_;
     for (const schedule::LaneProgram& lane : program_.lanes) made.lanes.push_back(compress(ops_of(lane.ops)));
     made.copy_in = of_runs(program_.copy_in);
@@ -83,11 +83,11 @@ class Translator {
   }
 
  private:
-  std::vector<Op> ops_of(const std::vector<schedule::Op>& steps) {
-    std::vector<Op> ops;
+  std::vector<Cost> ops_of(const std::vector<schedule::Op>& steps) {
+    std::vector<Cost> ops;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const schedule::Op& step = steps[i];
-      Op op;
+      Cost op;
       op.kind = step_of(program_, step);
       op.signal = static_cast<std::int8_t>(step.signal);
       op.peer = step.peer;
@@ -105,7 +105,7 @@ class Translator {
   }
 
   // A local source that is written over costs nothing, nor does one that is read on the way.
-  void combine(const schedule::Op& step, Op op, std::vector<Op>* ops) const {
+  void combine(const schedule::Op& step, Cost op, std::vector<Cost>* ops) const {
     const auto sources = program_.sources_of(step);
     for (std::size_t i = 0; i < sources.size(); ++i) {
       op.kind = step_of(program_, step, i);
@@ -152,7 +152,7 @@ class Translator {
   }
 
   // A signal to all peers, or a wait for all, is one after the other, beginning with the right neighbour.
-  void append(Op op, std::vector<Op>* ops) const {
+  void append(Cost op, std::vector<Cost>* ops) const {
     const bool local = schedule::is_local(op.kind);
     const bool all = !local && op.peer == schedule::kAllPeers;
     const std::int32_t count = all ? program_.size - 1 : 1, named = op.peer;
@@ -180,7 +180,7 @@ std::string too_large(const Algorithm& algorithm) {
 }
 
 // Of messages: one rank's schedule is enough.
-Program costs_of(const Algorithm& algorithm, Schedule rank, std::int32_t shares, bool relative) {
+ProgramCosts costs_of(const Algorithm& algorithm, Schedule rank, std::int32_t shares, bool relative) {
   std::vector<Schedule> alone;
   alone.push_back(std::move(rank));
   return Translator(schedule::compile(alone, algorithm.needs).ranks.front(), shares, relative).run();
@@ -188,7 +188,7 @@ Program costs_of(const Algorithm& algorithm, Schedule rank, std::int32_t shares,
 
 }  // namespace
 
-RankPrograms::RankPrograms(const plan::Plan& plan, const plan::Grid& grid, bool each_rank)
+RankCosts::RankCosts(const plan::Plan& plan, const plan::Grid& grid, bool each_rank)
     : ranks_(grid.ranks()), stages_(plan.stages), travels_(plan::has_routes(plan)) {
   const plan::Compiler compiler(plan, grid);
   if (stages_.size() == 1) {
@@ -201,7 +201,7 @@ RankPrograms::RankPrograms(const plan::Plan& plan, const plan::Grid& grid, bool 
 }
 
 // One call: its schedules would say whose each block is, and that is the square of the ranks.
-void RankPrograms::add_only_parts(const plan::Compiler& compiler) {
+void RankCosts::add_only_parts(const plan::Compiler& compiler) {
   for (std::int32_t rank = 0; rank < ranks_; ++rank) {
     const plan::Part part = compiler.part(0, rank);
     const auto size = part.has_work ? static_cast<std::int32_t>(part.members->size()) : 0;
@@ -210,7 +210,7 @@ void RankPrograms::add_only_parts(const plan::Compiler& compiler) {
 }
 
 // The calls and copies of the schedule that the executor runs.
-void RankPrograms::add_parts(const Schedule& rank) {
+void RankCosts::add_parts(const Schedule& rank) {
   std::vector<StagePart>& parts = parts_.emplace_back(stages_.size());
   std::size_t next = 0;
   double copied = 0;
@@ -238,7 +238,7 @@ void RankPrograms::add_parts(const Schedule& rank) {
 }
 
 // Each member of a group is taken to have as much as the one that has most.
-void RankPrograms::even_out() {
+void RankCosts::even_out() {
   std::map<std::pair<std::size_t, const std::vector<std::int32_t>*>, double> most;
   const auto each = [this](const auto& use) {
     for (std::vector<StagePart>& parts : parts_) {
@@ -252,7 +252,7 @@ void RankPrograms::even_out() {
   each([&most](std::size_t stage, StagePart& part) { part.fraction = most[{stage, part.members.get()}]; });
 }
 
-RankPrograms::RankPrograms(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ranks.size())) {
+RankCosts::RankCosts(std::vector<Schedule> ranks) : ranks_(static_cast<std::int32_t>(ranks.size())) {
   stages_.push_back({ranks.front().collective, ranks.front().algorithm, 0});
   std::vector<std::int32_t> everybody(ranks.size());
   std::iota(everybody.begin(), everybody.end(), 0);
@@ -267,11 +267,11 @@ RankPrograms::RankPrograms(std::vector<Schedule> ranks) : ranks_(static_cast<std
   }
 }
 
-RankPrograms::Key RankPrograms::key_of(std::size_t stage, const StagePart& part) {
+RankCosts::Key RankCosts::key_of(std::size_t stage, const StagePart& part) {
   return {stage, part.index, static_cast<std::int32_t>(part.members->size()), part.shares, part.root};
 }
 
-const Program* RankPrograms::find(std::size_t stage, const StagePart& part) const {
+const ProgramCosts* RankCosts::find(std::size_t stage, const StagePart& part) const {
   Key key = key_of(stage, part);
   auto found = programs_.find(key);
   std::get<1>(key) = -1;
@@ -279,13 +279,13 @@ const Program* RankPrograms::find(std::size_t stage, const StagePart& part) cons
   return found == programs_.end() ? nullptr : &found->second;
 }
 
-void RankPrograms::take(const Program* program, StagePart* part) {
+void RankCosts::take(const ProgramCosts* program, StagePart* part) {
   part->program = program;
   part->before += (program->copy_in + (part->in_place ? 0 : program->carry)) * part->fraction;
   part->after += program->copy_out * part->fraction;
 }
 
-void RankPrograms::make_all(bool each_rank) {
+void RankCosts::make_all(bool each_rank) {
   for (std::size_t stage = 0; stage < stages_.size() && !wrong_; ++stage) {
     for (std::size_t rank = 0; rank < parts_.size() && !wrong_; ++rank) {
       StagePart& part = parts_[rank][stage];
@@ -296,7 +296,7 @@ void RankPrograms::make_all(bool each_rank) {
   }
 }
 
-void RankPrograms::make(std::size_t stage, const StagePart& part, bool each_rank) {
+void RankCosts::make(std::size_t stage, const StagePart& part, bool each_rank) {
   const Key own = key_of(stage, part);
   Key all = own;
   std::get<1>(all) = -1;
@@ -321,7 +321,7 @@ void RankPrograms::make(std::size_t stage, const StagePart& part, bool each_rank
 }
 
 // Where data lie that peers touch shows when the programs of all ranks are played: they are made at once.
-void RankPrograms::make_one_sided(const Algorithm& algorithm, const Key& key) {
+void RankCosts::make_one_sided(const Algorithm& algorithm, const Key& key) {
   const auto [stage, index, size, shares, root] = key;
   if (size > kMostOneSided) {
     wrong_ = too_large(algorithm) + " works on the memory of its peers: what is copied there shows when the programs " +
@@ -337,15 +337,15 @@ void RankPrograms::make_one_sided(const Algorithm& algorithm, const Key& key) {
 }
 
 // Whole shares only: with empty chunks the circle has a seam.
-bool RankPrograms::make_relative(const Algorithm& algorithm, const Key& key) {
+bool RankCosts::make_relative(const Algorithm& algorithm, const Key& key) {
   const auto [stage, index, size, shares, root] = key;
   const roda_collective_entry& data = schedule::entry_of(algorithm.collective);
   const bool has_shares = data.input == RODA_OWN_PART || data.output == RODA_OWN_PART;
   if (schedule::is(algorithm.collective, RODA_ROOTED) || (has_shares && shares != size)) return false;
-  Program first = costs_of(algorithm, algorithm.make(0, size, 0), shares, true);
+  ProgramCosts first = costs_of(algorithm, algorithm.make(0, size, 0), shares, true);
   std::size_t distinct = 0;
-  for (const LaneProgram& lane : first.lanes) {
-    for (const Block& block : lane) distinct += block.ops.size();
+  for (const LaneCosts& lane : first.lanes) {
+    for (const Rounds& rounds : lane) distinct += rounds.ops.size();
   }
   if (distinct > kMostDistinctSteps) return false;
   for (std::int32_t sample = 1; sample <= kSamples; ++sample) {

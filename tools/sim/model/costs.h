@@ -20,9 +20,9 @@ namespace roda::sim {
 
 using schedule::StepKind;
 
-// What a step costs. `peer` is in the group, or how far ahead of the rank (Program::relative), and bytes are per byte
-// of the stage's data; of an Actor `peer` is the number of its slot, and bytes are per byte of a piece.
-struct Op {
+// What a step costs. `peer` is in the group, or how far ahead of the rank (ProgramCosts::relative), and bytes are per
+// byte of the stage's data; of an Actor `peer` is the number of its slot, and bytes are per byte of a piece.
+struct Cost {
   StepKind kind = StepKind::kSend;
   std::int8_t signal = 0;
   std::int8_t blocked_by = 0;  // 1: not before the lane's last send has left, 2: the one before that, ...; 0: at once
@@ -30,26 +30,27 @@ struct Op {
   double bytes = 0;
   bool follows = false;  // to or from another peer in the same step as the op before
 
-  friend bool operator==(const Op&, const Op&) = default;
+  friend bool operator==(const Cost&, const Cost&) = default;
 };
 
-struct Block {
-  std::vector<Op> ops;
+// Ops that are done so many times over.
+struct Rounds {
+  std::vector<Cost> ops;
   std::int64_t repeat = 1;
 
-  friend bool operator==(const Block&, const Block&) = default;
+  friend bool operator==(const Rounds&, const Rounds&) = default;
 };
 
-using LaneProgram = std::vector<Block>;
+using LaneCosts = std::vector<Rounds>;
 
-struct Program {
+struct ProgramCosts {
   bool relative = false;  // peers are distances around the circle of the group's ranks
   // Of the stage's data: copied into the block that peers see before the lanes, out of it after them, and the
   // contribution where it does not lie in the output.
   double copy_in = 0, copy_out = 0, carry = 0;
-  std::vector<LaneProgram> lanes;
+  std::vector<LaneCosts> lanes;
 
-  friend bool operator==(const Program&, const Program&) = default;
+  friend bool operator==(const ProgramCosts&, const ProgramCosts&) = default;
 };
 
 // One rank's call of a stage.
@@ -62,24 +63,24 @@ struct StagePart {
   // Of the whole tensor: copied before the stage's lanes, and after them.
   double before = 0, after = 0;
   bool in_place = true;  // the contribution lies in the output
-  const Program* program = nullptr;
+  const ProgramCosts* program = nullptr;
 
   // World rank of an op's peer.
-  std::int32_t peer(const Op& op) const {
+  std::int32_t peer(const Cost& op) const {
     const auto size = static_cast<std::int32_t>(members->size());
     return (*members)[static_cast<std::size_t>(program->relative ? (index + op.peer) % size : op.peer)];
   }
 };
 
-class RankPrograms {
+class RankCosts {
  public:
   // Where there is a root it is rank 0. Where a plan's blocks travel and groups differ in size, each member of a group
   // is taken to have as much as the others, and to hand over as much to each. `each_rank`: make every rank's program by
   // itself, whatever its length.
-  RankPrograms(const plan::Plan& plan, const plan::Grid& grid, bool each_rank);
+  RankCosts(const plan::Plan& plan, const plan::Grid& grid, bool each_rank);
 
   // A plan of one stage that runs these schedules, whatever their algorithm: a user's.
-  explicit RankPrograms(std::vector<schedule::Schedule> ranks);
+  explicit RankCosts(std::vector<schedule::Schedule> ranks);
 
   // nullopt: everything was made.
   std::optional<std::string> wrong() const { return wrong_; }
@@ -103,15 +104,15 @@ class RankPrograms {
   bool make_relative(const schedule::Algorithm& algorithm, const Key& key);
   static Key key_of(std::size_t stage, const StagePart& part);
   // Null: not made yet.
-  const Program* find(std::size_t stage, const StagePart& part) const;
+  const ProgramCosts* find(std::size_t stage, const StagePart& part) const;
   // The part's program, with what is copied around it.
-  static void take(const Program* program, StagePart* part);
+  static void take(const ProgramCosts* program, StagePart* part);
 
   std::int32_t ranks_ = 0;
   std::vector<plan::Stage> stages_;
   bool travels_ = false;                       // blocks do (plan::Route)
   std::vector<std::vector<StagePart>> parts_;  // [rank][stage]
-  std::map<Key, Program> programs_;
+  std::map<Key, ProgramCosts> programs_;
   std::optional<std::string> wrong_;
 };
 
