@@ -10,20 +10,11 @@ namespace roda::schedule {
 
 namespace {
 
-std::vector<bool> contributes(const Program& program) {
-  const auto chunks = chunks_of(program.collective, Space::kOutput, program.chunks, program.size);
-  std::vector<bool> holds(at(chunks));
-  const int extent = entry_of(program.collective).input;
-  for (std::int32_t c = 0; c < chunks; ++c) {
-    if (is_allreduction(program.collective)) {
-      holds[at(c)] = program.in_place;
-    } else if (extent == RODA_WHOLE && !is_for_root(program.collective)) {
-      holds[at(c)] = program.rank == program.root;
-    } else {
-      holds[at(c)] = extent == RODA_OWN_PART && c == program.rank;
-    }
-  }
-  return holds;
+// Whether the rank's contribution fills Output.
+bool contributes_all(const Program& program) {
+  if (is_allreduction(program.collective)) return program.in_place;
+  const bool has_root = entry_of(program.collective).input == RODA_WHOLE && !is_for_root(program.collective);
+  return has_root && program.rank == program.root;
 }
 
 void append(std::vector<ChunkRun>* runs, Space space, std::int32_t chunk) {
@@ -194,16 +185,17 @@ class Placement {
 
   void list_copies() {
     const bool puts = (program_.needs & kNeedsPut) != 0;
-    const std::vector<bool> holds = contributes(program_);
     for (std::int32_t c = 0; c < static_cast<std::int32_t>(shared_[0].size()); ++c) {
       if (shared_[0][at(c)]) append(&program_.copy_in, Space::kInput, c);
     }
-    for (std::int32_t c = 0; c < static_cast<std::int32_t>(holds.size()); ++c) {
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(shared_[1].size()); ++c) {
       const std::size_t i = at(c);
+      const bool holds = std::ranges::any_of(
+          program_.contribution, [c](const ChunkRun& run) { return c >= run.first && c < run.first + run.count; });
       const bool staged = shared_[1][i] && !published_[i];
-      const bool unchanged = holds[i] && !written_[i] && !(puts && staged);
-      if (staged && holds[i]) append(&program_.copy_in, Space::kOutput, c);
-      if (holds[i] && (!staged || unchanged)) append(&program_.carry, Space::kOutput, c);
+      const bool unchanged = holds && !written_[i] && !(puts && staged);
+      if (staged && holds) append(&program_.copy_in, Space::kOutput, c);
+      if (holds && (!staged || unchanged)) append(&program_.carry, Space::kOutput, c);
       if (staged && !final_[i] && !unchanged) append(&program_.copy_out, Space::kOutput, c);
     }
   }
@@ -224,9 +216,11 @@ bool overlap(const Operand& a, const Operand& b) {
 }
 
 void list_contribution(Program* program) {
-  const std::vector<bool> holds = contributes(*program);
-  for (std::int32_t c = 0; c < static_cast<std::int32_t>(holds.size()); ++c) {
-    if (holds[at(c)]) append(&program->contribution, Space::kOutput, c);
+  const std::int32_t chunks = chunks_of(program->collective, Space::kOutput, program->chunks, program->size);
+  if (contributes_all(*program)) {
+    program->contribution = {{Space::kOutput, 0, chunks}};
+  } else if (entry_of(program->collective).input == RODA_OWN_PART) {
+    program->contribution = {{Space::kOutput, program->rank, 1}};
   }
 }
 

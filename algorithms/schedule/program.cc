@@ -39,10 +39,7 @@ OpKind kind_of(StepKind kind) {
 class LaneCompiler {
  public:
   LaneCompiler(const Schedule& schedule, std::size_t lane, Program* program)
-      : schedule_(schedule),
-        lane_(lane),
-        program_(*program),
-        counts_(2 * at(schedule.size) * static_cast<std::size_t>(kMaxSignals)) {}
+      : schedule_(schedule), lane_(lane), program_(*program) {}
 
   std::optional<std::string> run() {
     const auto& steps = schedule_.lanes[lane_].steps;
@@ -115,6 +112,7 @@ class LaneCompiler {
 
   // Signals to and waits for all peers become one op when they count alike for every peer.
   void count(Op op) {
+    counts_.resize(2 * at(schedule_.size) * static_cast<std::size_t>(kMaxSignals));
     const auto next = [&](int peer) {
       const std::size_t direction = op.kind == OpKind::kSignal ? 1 : 0;
       return ++counts_[(direction * at(schedule_.size) + at(peer)) * static_cast<std::size_t>(kMaxSignals) +
@@ -145,7 +143,7 @@ class LaneCompiler {
   Program& program_;
   LaneProgram out_;
   std::uint32_t step_ = 0;
-  std::vector<std::uint32_t> counts_;  // [waits, signals][peer][signal]
+  std::vector<std::uint32_t> counts_;  // [waits, signals][peer][signal], once there is one
 };
 
 void note_readers(const Touches& touches, const std::vector<Schedule>& ranks, Program* program) {
@@ -238,23 +236,26 @@ std::optional<std::string> compile(const Algorithm& algorithm, int rank, int siz
   return std::nullopt;
 }
 
+StepKind step_of(const Program& program, const Op& op, std::size_t source) {
+  if (op.kind != OpKind::kCombine) return kStepKinds[static_cast<std::size_t>(op.kind)];
+  const bool is_local = program.sources_of(op)[source].peer < 0;
+  if (source == 0) return is_local ? StepKind::kCopy : StepKind::kGet;
+  return is_local ? StepKind::kReduce : StepKind::kGetReduce;
+}
+
 std::string to_text(const Op& op, const Program& program) {
   const auto range = [&](const Operand& operand) {
     if (operand.space != Space::kScratch) return Range{operand.space, operand.first, operand.count};
     const std::int32_t first = program.scratch_is_own ? operand.copy : operand.copy * program.chunks + operand.first;
     return Range{operand.space, first, operand.count};
   };
-  Step step{
-      kStepKinds[static_cast<std::size_t>(op.kind)], op.peer, range(op.src), range(op.dst), op.signal, range(op.other)};
+  Step step{step_of(program, op), op.peer, range(op.src), range(op.dst), op.signal, range(op.other)};
   if (op.kind != OpKind::kCombine) return to_text(step);
   const auto sources = program.sources_of(op);
-  const bool starts = sources.size() == 1;
-  const Source& first = sources[starts ? 0 : 1];
-  const bool is_local = first.peer < 0;
-  step.kind =
-      starts ? (is_local ? StepKind::kCopy : StepKind::kGet) : (is_local ? StepKind::kReduce : StepKind::kGetReduce);
-  step.peer = first.peer;
-  step.src = range(first.operand);
+  const std::size_t first = sources.size() == 1 ? 0 : 1;
+  step.kind = step_of(program, op, first);
+  step.peer = sources[first].peer;
+  step.src = range(sources[first].operand);
   std::string text = to_text(step);
   for (std::size_t s = 2; s < sources.size(); ++s) {
     text += " + " + to_text(range(sources[s].operand)) + " of " + std::to_string(sources[s].peer);

@@ -131,4 +131,7 @@ Compiled compile(const std::vector<Schedule>& ranks, std::uint32_t needs);
 // "recv_reduce output[2] = output[2] + message from 3".
 std::string to_text(const Op& op, const Program& program);
 
+// The step that the op stands for; of a kCombine, the one that brings its source number `source`.
+StepKind step_of(const Program& program, const Op& op, std::size_t source = 0);
+
 }  // namespace roda::schedule

@@ -1,8 +1,8 @@
 // A collective algorithm as data: what one rank does, as lanes of steps over chunk ranges.
 //
 // A schedule knows no transport, no dtype and no byte count. It is made once per (algorithm, rank, group size, root)
-// and compiled to a program (program.h), which the executor binds to memory and runs; the verifier plays the same
-// program. The simulator reads the schedule.
+// and compiled to a program (program.h), which the executor binds to memory and runs; the verifier and the simulator
+// play the same program.
 //
 // Initial and final state, per collective (P = group size, C = Schedule::chunks):
 //   allreduce       in place:  Output holds this rank's contribution in C chunks; ends as the reduction on every rank.

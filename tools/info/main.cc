@@ -21,7 +21,7 @@
 namespace roda::tools {
 namespace {
 
-struct Options {
+struct CommandLine {
   bool version = false;
   bool doctor = false;
   bool plugins = false;
@@ -39,14 +39,14 @@ using Describe = char* (*)(std::int32_t as_json);
 struct Section {
   const char* key;
   const char* title;
-  bool Options::*wanted;
+  bool CommandLine::*wanted;
   Describe describe;
 };
 
 constexpr Section kSections[] = {
-    {"plugins", "Plugins\n", &Options::plugins, roda_describe_plugins},
-    {"topology", "Topology\n", &Options::topology, roda_describe_topology},
-    {"knobs", "", &Options::env, roda_describe_knobs},
+    {"plugins", "Plugins\n", &CommandLine::plugins, roda_describe_plugins},
+    {"topology", "Topology\n", &CommandLine::topology, roda_describe_topology},
+    {"knobs", "", &CommandLine::env, roda_describe_knobs},
 };
 
 // Takes over a text of the C API; empty when there is none.
@@ -57,7 +57,7 @@ std::string take(char* text) {
   return result;
 }
 
-int print_sections(const Options& options) {
+int print_sections(const CommandLine& options) {
   bool all = !options.version;
   for (const Section& section : kSections) all = all && !(options.*section.wanted);
   std::string json = "{\"version\": \"" + std::string(roda_version()) + "\"";
@@ -95,7 +95,7 @@ int print_text(const std::string& text, const roda_error& error) {
   return 0;
 }
 
-int print_topology_file(const Options& options) {
+int print_topology_file(const CommandLine& options) {
   roda_error error = no_error();
   const auto path = find_topology(options.topology_file);
   if (!path) return 1;
@@ -105,7 +105,7 @@ int print_topology_file(const Options& options) {
 // What a laptop would do: a rank for each core.
 int usual_ranks() { return std::max(2, static_cast<int>(std::thread::hardware_concurrency())); }
 
-int print_explanation(const Options& options) {
+int print_explanation(const CommandLine& options) {
   const auto collective = parse_collective(options.explain.at(0));
   const auto bytes = parse_size(options.explain.at(1));
   if (!collective || !bytes) {
@@ -131,7 +131,7 @@ int print_explanation(const Options& options) {
 }
 
 int run(int argc, char** argv) {
-  Options options;
+  CommandLine options;
   CLI::App app(
       "Tells about this installation of Roda: usable transports, the machine, settings, and which algorithm would\n"
       "run. Without options: an overview of half a screen.",

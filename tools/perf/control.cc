@@ -101,7 +101,7 @@ void compare(Report* report, const std::string& name, double counted, double pre
 
 }  // namespace
 
-bool measure_control(const Session& session, const Options&, Report* report) {
+bool measure_control(const Session& session, const CommandLine&, Report* report) {
   const sim::ControlOptions job = job_of(session.size(), roda_cross_size());
   const double connected = connections();
   const Agreed all = agree_on(Empty(kTensors)), one = agree_on(Empty(1));
@@ -117,7 +117,7 @@ bool measure_control(const Session& session, const Options&, Report* report) {
   return true;
 }
 
-void report_forming(const Options& options, const roda_traffic& store, Report* report) {
+void report_forming(const CommandLine& options, const roda_traffic& store, Report* report) {
   const sim::FormationCost predicted = sim::formation_cost(job_of(options.ranks, options.hosts));
   compare(report, "connections to the store", store.connections, predicted.clients);
   compare(report, "values in the store", static_cast<double>(store.values), predicted.values);

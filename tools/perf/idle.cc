@@ -25,7 +25,7 @@ Usage usage() {
 
 }  // namespace
 
-bool measure_idle(const Session& session, const Options& options, Report* report) {
+bool measure_idle(const Session& session, const CommandLine& options, Report* report) {
   // The figure is about a process that has worked before, with everything connected.
   Workload workload(session, {RODA_ALLREDUCE, RODA_FLOAT32, RODA_SUM, 1u << 20, true});
   for (int i = 0; i < 10; ++i) workload.run();

@@ -50,7 +50,7 @@ Environment current_environment() {
   return result;
 }
 
-Environment rank_environment(int rank, const Options& options, int port) {
+Environment rank_environment(int rank, const CommandLine& options, int port) {
   Environment result = current_environment();
   const int local = options.ranks / options.hosts, host = rank / local;
   result["HOROVOD_RANK"] = std::to_string(rank);
@@ -130,7 +130,7 @@ int wait_for_all(std::map<pid_t, int> running) {
 
 }  // namespace
 
-int run_ranks(const Options& options, const std::vector<std::string>& arguments, roda_traffic* store) {
+int run_ranks(const CommandLine& options, const std::vector<std::string>& arguments, roda_traffic* store) {
   const std::string secret = make_secret();
   roda_error error{};
   error.struct_size = sizeof error;

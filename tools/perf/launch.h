@@ -12,7 +12,7 @@ namespace roda::perf {
 // Runs `arguments` (this program's, argv[0] left out) on as many processes as `options` say and waits for all. When one
 // fails, the others are ended. Returns 0, or the exit code of the first that failed; *store: what went through the
 // rendezvous. Call before any other thread exists.
-int run_ranks(const Options& options, const std::vector<std::string>& arguments, roda_traffic* store);
+int run_ranks(const CommandLine& options, const std::vector<std::string>& arguments, roda_traffic* store);
 
 // In a rank: ends with its launcher.
 void end_with_parent();

@@ -18,7 +18,7 @@ bool has_algorithm(std::int32_t collective, const std::string& name) {
 }
 
 // What is wrong with the options taken together; empty: nothing. Told once, before any rank starts.
-std::string contradiction(const Options& options) {
+std::string contradiction(const CommandLine& options) {
   for (const std::string& algorithm : options.algorithms) {
     const bool is_known =
         algorithm.empty() || std::any_of(options.collectives.begin(), options.collectives.end(),
@@ -33,7 +33,7 @@ std::string contradiction(const Options& options) {
 
 // Puts the job's transport and algorithm where the engine reads them, and leaves out the collectives that do not have
 // the algorithm.
-void apply(const Job& job, Options* options) {
+void apply(const Job& job, CommandLine* options) {
   if (!job.transport.empty()) setenv("HOROVOD_CPU_OPERATIONS", job.transport.c_str(), 1);
   if (job.algorithm.empty()) return;
   std::string rules;
@@ -48,7 +48,7 @@ void apply(const Job& job, Options* options) {
   setenv("HOROVOD_SELECT", rules.c_str(), 1);
 }
 
-int run_rank(Options options, const Job& job) {
+int run_rank(CommandLine options, const Job& job) {
   apply(job, &options);
   const Session session;
   Report report(options.json, session.rank() != 0);
@@ -65,7 +65,7 @@ int run_rank(Options options, const Job& job) {
   return right ? 0 : 1;
 }
 
-int run_jobs(const Options& options, const std::vector<std::string>& arguments) {
+int run_jobs(const CommandLine& options, const std::vector<std::string>& arguments) {
   int result = 0;
   for (std::size_t job = 0; job < jobs(options).size(); ++job) {
     std::vector<std::string> with_job = arguments;

@@ -11,18 +11,18 @@
 namespace roda::perf {
 
 // Every collective, dtype, op, place and size.
-bool measure_sweep(const Session& session, const Options& options, Report* report);
+bool measure_sweep(const Session& session, const CommandLine& options, Report* report);
 
 // A training step's gradients: one by one, as a group, and one call of the same bytes, in turn.
-bool measure_model(const Session& session, const Options& options, Report* report);
+bool measure_model(const Session& session, const CommandLine& options, Report* report);
 
 // CPU time and context switches while nothing is submitted: the worst over the ranks.
-bool measure_idle(const Session& session, const Options& options, Report* report);
+bool measure_idle(const Session& session, const CommandLine& options, Report* report);
 
 // What forming the job and agreeing on a step's tensors take, beside what is predicted. The second: where the job was
 // started, when it has ended.
-bool measure_control(const Session& session, const Options& options, Report* report);
-void report_forming(const Options& options, const roda_traffic& store, Report* report);
+bool measure_control(const Session& session, const CommandLine& options, Report* report);
+void report_forming(const CommandLine& options, const roda_traffic& store, Report* report);
 
 // Every rank's values, combined by a roda_reduce_op.
 std::vector<double> over_ranks(std::vector<double> values, std::int32_t op);

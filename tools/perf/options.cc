@@ -41,7 +41,7 @@ std::vector<std::string> names_or_default(const std::string& text) {
   return names;
 }
 
-void resolve(const Lists& lists, Options* options) {
+void resolve(const Lists& lists, CommandLine* options) {
   if (lists.collectives == "all") {
     options->collectives = tools::measurable_collectives();
   } else {
@@ -84,7 +84,7 @@ std::string names_of_collectives() {
   return names;
 }
 
-void add_what(CLI::App* app, Lists* lists, Options* options) {
+void add_what(CLI::App* app, Lists* lists, CommandLine* options) {
   app->add_option("-c,--collectives", lists->collectives, names_of_collectives() + "or all")
       ->type_name("NAMES")
       ->capture_default_str();
@@ -120,7 +120,7 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
       ->type_name("NAMES");
 }
 
-void add_how(CLI::App* app, Options* options) {
+void add_how(CLI::App* app, CommandLine* options) {
   const std::map<std::string, Place> places = {{"in", Place::kIn}, {"out", Place::kOut}, {"both", Place::kBoth}};
   app->add_option("-w,--warmup", options->warmup, "operations before the timed ones (by size)")
       ->type_name("N")
@@ -149,7 +149,7 @@ void add_how(CLI::App* app, Options* options) {
 
 }  // namespace
 
-std::vector<Job> jobs(const Options& options) {
+std::vector<Job> jobs(const CommandLine& options) {
   std::vector<Job> result;
   for (const std::string& transport : options.transports) {
     for (const std::string& algorithm : options.algorithms) result.push_back({transport, algorithm});
@@ -157,8 +157,8 @@ std::vector<Job> jobs(const Options& options) {
   return result;
 }
 
-std::optional<Options> parse_options(int argc, char** argv, int* exit_code) {
-  Options options;
+std::optional<CommandLine> parse_options(int argc, char** argv, int* exit_code) {
+  CommandLine options;
   Lists lists;
   CLI::App app(kDescription, "roda-perf");
   app.set_version_flag("--version", std::string("Roda ") + roda_version(), "print the version");

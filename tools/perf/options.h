@@ -11,7 +11,7 @@ namespace roda::perf {
 
 enum class Place { kIn, kOut, kBoth };
 
-struct Options {
+struct CommandLine {
   std::vector<std::int32_t> collectives, dtypes, ops;
   std::vector<std::size_t> sizes;  // empty: from min_bytes to max_bytes
   std::size_t min_bytes = 4;
@@ -38,9 +38,9 @@ struct Job {
   std::string transport;
   std::string algorithm;
 };
-std::vector<Job> jobs(const Options& options);
+std::vector<Job> jobs(const CommandLine& options);
 
 // nullopt when the program is to end with *exit_code (help was printed, or what is wrong).
-std::optional<Options> parse_options(int argc, char** argv, int* exit_code);
+std::optional<CommandLine> parse_options(int argc, char** argv, int* exit_code);
 
 }  // namespace roda::perf

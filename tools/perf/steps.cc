@@ -103,7 +103,7 @@ bool check(const Session& session, Way* way) {
   return max_over_ranks(right ? 0 : 1) == 0;
 }
 
-void time_in_turn(const Session& session, const Options& options, std::vector<Way>* ways) {
+void time_in_turn(const Session& session, const CommandLine& options, std::vector<Way>* ways) {
   for (const Way& way : *ways) way.gradients->fill(Pattern::input(kDtype, RODA_SUM, session.rank()));
   const int warmup = options.warmup >= 0 ? options.warmup : 3;
   const int timed = options.iterations >= 0 ? options.iterations : 15;
@@ -118,7 +118,7 @@ void time_in_turn(const Session& session, const Options& options, std::vector<Wa
 
 // What a tensor costs that all ranks know and that has next to nothing to move: submitting it, agreeing on it and
 // ending it, the wait for the other ranks included.
-void measure_agreeing(const Options& options, std::size_t count, Report* report) {
+void measure_agreeing(const CommandLine& options, std::size_t count, Report* report) {
   constexpr int kWarmup = 20;
   constexpr int kSteps = 200;
   const Gradients elements("perf.element", std::vector<std::size_t>(count, 1));
@@ -143,7 +143,7 @@ double processor_us() {
   return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
 }
 
-bool measure_model(const Session& session, const Options& options, Report* report) {
+bool measure_model(const Session& session, const CommandLine& options, Report* report) {
   const std::vector<std::size_t> sizes = tools::gradient_sizes(options.model);
   const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
   Gradients single("perf.one", {total});

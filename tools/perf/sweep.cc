@@ -10,7 +10,7 @@ namespace roda::perf {
 
 namespace {
 
-Row measure_case(const Session& session, const Options& options, const Case& what) {
+Row measure_case(const Session& session, const CommandLine& options, const Case& what) {
   Workload workload(session, what);
   Row row{what, "", workload.bytes(), workload.count(), session.size(), {}, options.check, true, what_runs(what), {}};
   if (options.check) row.right = max_over_ranks(workload.check() ? 0 : 1) == 0;
@@ -29,7 +29,7 @@ Row measure_case(const Session& session, const Options& options, const Case& wha
   return row;
 }
 
-std::vector<std::size_t> sizes_of(const Options& options, std::int32_t collective) {
+std::vector<std::size_t> sizes_of(const CommandLine& options, std::int32_t collective) {
   if (collective == RODA_BARRIER) return {0};
   if (!options.sizes.empty()) return options.sizes;
   std::vector<std::size_t> sizes;
@@ -40,7 +40,7 @@ std::vector<std::size_t> sizes_of(const Options& options, std::int32_t collectiv
   return sizes;
 }
 
-std::vector<bool> places_of(const Options& options, std::int32_t collective) {
+std::vector<bool> places_of(const CommandLine& options, std::int32_t collective) {
   if (!has_both_places(collective)) return {collective == RODA_BROADCAST || collective == RODA_BARRIER};
   if (options.place == Place::kBoth) return {false, true};
   return {options.place == Place::kIn};
@@ -57,7 +57,7 @@ bool is_defined(std::int32_t collective, std::int32_t dtype, std::int32_t op) {
 }
 
 // Combinations that differ in what the collective reads: barriers have no dtype, gathers no op.
-void for_each_kind(const Options& options, const std::function<void(const Case&)>& visit) {
+void for_each_kind(const CommandLine& options, const std::function<void(const Case&)>& visit) {
   for (const std::int32_t collective : options.collectives) {
     const std::size_t dtypes = collective == RODA_BARRIER ? 1 : options.dtypes.size();
     const std::size_t ops = reduces(collective) ? options.ops.size() : 1;
@@ -88,7 +88,7 @@ std::vector<double> over_ranks(std::vector<double> values, std::int32_t reductio
   return values;
 }
 
-bool measure_sweep(const Session& session, const Options& options, Report* report) {
+bool measure_sweep(const Session& session, const CommandLine& options, Report* report) {
   bool all_right = true;
   for_each_kind(options, [&](Case what) {
     for (const std::size_t bytes : sizes_of(options, what.collective)) {

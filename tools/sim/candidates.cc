@@ -94,9 +94,9 @@ std::vector<std::string> default_candidates(schedule::Collective collective) {
   return names;
 }
 
-Row simulate(const sim::Scenario& scenario, const std::string& name, const sim::Options& options,
+Row simulate(const sim::Scenario& scenario, const std::string& name, const sim::SimulationOptions& options,
              const std::vector<double>& slices, std::int32_t in_flight) {
-  sim::Options with = sim::executed(scenario, options);
+  sim::SimulationOptions with = sim::executed(scenario, options);
   if (in_flight > 0) with.in_flight = in_flight;
   Row best;
   best.name = name;

@@ -37,7 +37,7 @@ struct Row {
 
 // In the executor's slices; of `slices`, where there are any, the fastest is kept (0: whole). Of what `options` say
 // tracing and limits count, and `in_flight`, where it is not 0.
-Row simulate(const sim::Scenario& scenario, const std::string& name, const sim::Options& options,
+Row simulate(const sim::Scenario& scenario, const std::string& name, const sim::SimulationOptions& options,
              const std::vector<double>& slices = {}, std::int32_t in_flight = 0);
 
 }  // namespace roda::simtool

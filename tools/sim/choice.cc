@@ -73,7 +73,7 @@ std::string text_of(const json& stages, bool is_composed) {
 }  // namespace
 
 Row simulate_choice(const sim::Cluster& cluster, schedule::Collective collective, std::int32_t ranks, double bytes,
-                    sim::Options how) {
+                    sim::SimulationOptions how) {
   if (auto wrong = sim::why_no_room(cluster, ranks)) throw Failure(*wrong);
   sim::Cluster hosts = cluster;
   if (cluster.levels.size() == 1) hosts.levels = {{topology::kHost, 1}, {"network"}};

@@ -13,6 +13,6 @@ inline constexpr const char* kEngine = "engine";
 // The cluster's first level are the hosts; where it is the only one each rank is a host. Failure: nothing can run it,
 // or it is not known to the simulator.
 Row simulate_choice(const sim::Cluster& cluster, schedule::Collective collective, std::int32_t ranks, double bytes,
-                    sim::Options how);
+                    sim::SimulationOptions how);
 
 }  // namespace roda::simtool

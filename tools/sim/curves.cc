@@ -21,7 +21,7 @@ using nlohmann::json;
 constexpr std::int32_t kRanks[] = {10, 40, 100, 400, 1000, 4000, 10000, 40000, 100000};
 constexpr double kLarge = 256e6;
 constexpr double kSmall = 4096;
-constexpr double kMostSteps = 4e6;  // of a point; what needs more is told and left out
+constexpr double kMostSteps = 8e6;  // of a point; what needs more is told and left out
 
 struct Candidate {
   const char* curve;
@@ -83,9 +83,9 @@ json point_of(const Row& row) {
           {"busbw_GBps", row.outcome.busbw_GBps}};
 }
 
-void add_point(const sim::Cluster& cluster, const Options& options, const char* curve, const char* name,
+void add_point(const sim::Cluster& cluster, const CommandLine& options, const char* curve, const char* name,
                std::int32_t ranks, double bytes, Figure* figure) {
-  sim::Options how;
+  sim::SimulationOptions how;
   how.most_steps = std::min(options.most_steps, kMostSteps);
   constexpr auto kAllreduce = schedule::Collective::kAllreduce;
   const Row row = std::string_view(name) == kEngine
@@ -100,7 +100,7 @@ void add_point(const sim::Cluster& cluster, const Options& options, const char* 
   figure->add(curve, ranks, row.outcome.seconds * 1e6, point_of(row));
 }
 
-void allreduce_figure(const std::filesystem::path& folder, const sim::Cluster& cluster, const Options& options,
+void allreduce_figure(const std::filesystem::path& folder, const sim::Cluster& cluster, const CommandLine& options,
                       bool large) {
   const double bytes = large ? kLarge : kSmall;
   Figure figure(folder, large ? "allreduce-256MB" : "allreduce-4KB",
@@ -114,7 +114,7 @@ void allreduce_figure(const std::filesystem::path& folder, const sim::Cluster& c
 }
 
 // The setting of the NCCL 2.4 post: rings against double binary trees between hosts, one rank (card) each.
-void trees_figure(const std::filesystem::path& folder, const Options& options) {
+void trees_figure(const std::filesystem::path& folder, const CommandLine& options) {
   const sim::Cluster cluster = load_cluster("");
   Figure figure(folder, "trees-and-rings", "allreduce of 64 KiB, one rank per host on one switch, simulated");
   for (std::int32_t ranks = 4; ranks <= 16384; ranks *= 2) {
@@ -149,7 +149,7 @@ constexpr std::tuple<const char*, double, double> kMeasured[] = {
     {"VGG-16, measured", 512, 68},     {"Tiramisu, measured", 5300, 79},  {"DeepLabv3+, measured", 27360, 90.7},
     {"STEMDL, measured", 27600, 93}};
 
-void training_figure(const std::filesystem::path& folder, Options options) {
+void training_figure(const std::filesystem::path& folder, CommandLine options) {
   const std::filesystem::path clusters = std::filesystem::path(options.cluster).parent_path();
   Figure figure(folder, "training", "data-parallel training, simulated, and what was published of Horovod");
   figure.percent("efficiency, % of as many single GPUs");
@@ -194,7 +194,7 @@ sim::ControlOptions control_options(const sim::Cluster& cluster, std::int32_t ra
   return options;
 }
 
-int write_curves(const Options& options) {
+int write_curves(const CommandLine& options) {
   const std::filesystem::path folder = options.curves;
   std::error_code error;
   std::filesystem::create_directories(folder, error);

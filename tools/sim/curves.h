@@ -10,6 +10,6 @@ namespace roda::simtool {
 sim::ControlOptions control_options(const sim::Cluster& cluster, std::int32_t ranks);
 
 // Writes the plots and their points (JSON lines) into the folder, on the cluster that was given. Returns the exit code.
-int write_curves(const Options& options);
+int write_curves(const CommandLine& options);
 
 }  // namespace roda::simtool

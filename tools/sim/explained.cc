@@ -63,8 +63,8 @@ Topology hosts_of(const json& told) {
   return topology;
 }
 
-// Whether messages travel inside hosts: both ends then copy every byte, and a rank that sends and receives at a time
-// has one processor for both directions. What reads its peer's memory leaves the peer alone.
+// Whether messages travel inside hosts: one end copies every byte in and the other out, and a rank that sends and
+// receives at a time has one processor for both directions. What reads its peer's memory leaves the peer alone.
 bool copies_inside(const sim::Scenario& scenario) {
   return std::ranges::any_of(scenario.plan.stages, [&](const plan::Stage& stage) {
     const bool leaves_host = scenario.plan.stages.size() > 1 && scenario.grid.hosts(stage.axis) > 1;
@@ -76,7 +76,11 @@ bool copies_inside(const sim::Scenario& scenario) {
 sim::Cluster cluster_of(const json& told, const json& stages, const sim::Scenario& scenario) {
   const bool is_near = stages.front()["serves_one_host"] || stages.back()["serves_one_host"];
   sim::Cluster cluster{"job", {is_near ? kMemory : kLoopback}, kReduceGBps, kCopyGBps, {}};
-  cluster.levels.front().full_duplex = !copies_inside(scenario);
+  if (copies_inside(scenario)) {
+    sim::Level& inside = cluster.levels.front();
+    inside.full_duplex = false;
+    inside.GBps = std::min(inside.GBps, kCopyGBps / 2);
+  }
   if (scenario.topology.hosts.size() < 2) return cluster;
   sim::Level& network = cluster.levels.emplace_back(kNetwork);
   if (told["network"].is_null()) return cluster;
@@ -93,7 +97,7 @@ json prediction_of(const json& told, const json& candidate) {
   if (!scenario) return nullptr;
   scenario->topology = hosts_of(told);
   scenario->cluster = cluster_of(told, candidate["stages"], *scenario);
-  sim::Options options = sim::executed(*scenario);
+  sim::SimulationOptions options = sim::executed(*scenario);
   options.most_steps = kMostSteps;
   sim::Outcome outcome;
   if (sim::simulate(*scenario, options, &outcome)) return nullptr;

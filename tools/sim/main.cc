@@ -14,14 +14,14 @@
 namespace roda::simtool {
 namespace {
 
-sim::Options sim_options(const Options& options) {
-  sim::Options out;
+sim::SimulationOptions sim_options(const CommandLine& options) {
+  sim::SimulationOptions out;
   out.trace = options.path;
   out.most_steps = options.most_steps;
   return out;
 }
 
-int simulate_schedule(const Options& options) {
+int simulate_schedule(const CommandLine& options) {
   sim::Scenario scenario;
   scenario.cluster = load_cluster(options.cluster);
   if (auto wrong = text::read_schedules(read_file(options.schedule), &scenario.schedules)) {
@@ -38,7 +38,7 @@ int simulate_schedule(const Options& options) {
   return 0;
 }
 
-int write_schedule(const Options& options) {
+int write_schedule(const CommandLine& options) {
   const schedule::Algorithm* algorithm = schedule::find_algorithm(options.collective, options.write);
   if (algorithm == nullptr) throw Failure("there is no algorithm " + options.write);
   const std::int32_t size = options.ranks.front();
@@ -50,7 +50,7 @@ int write_schedule(const Options& options) {
   return 0;
 }
 
-int count_control(const Options& options) {
+int count_control(const CommandLine& options) {
   const sim::Cluster cluster = load_cluster(options.cluster);
   Report report(options.json, false);
   for (const std::int32_t ranks : options.ranks) {
@@ -62,7 +62,7 @@ int count_control(const Options& options) {
 }
 
 // Times over ranks where there are several numbers of them, else over sizes.
-void draw(const Options& options, const std::vector<Row>& rows) {
+void draw(const CommandLine& options, const std::vector<Row>& rows) {
   Plot plot;
   const bool over_ranks = options.ranks.size() > 1;
   plot.title = std::string(schedule::collective_name(options.collective)) + ", simulated";
@@ -77,7 +77,7 @@ void draw(const Options& options, const std::vector<Row>& rows) {
   write_plot(plot, options.plot);
 }
 
-int compare(const Options& options) {
+int compare(const CommandLine& options) {
   const sim::Cluster cluster = load_cluster(options.cluster);
   const auto names = options.candidates.empty() ? default_candidates(options.collective) : options.candidates;
   Report report(options.json, options.path);

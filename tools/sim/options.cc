@@ -16,7 +16,7 @@ struct Lists {
   std::string ranks = "8", sizes = "64M", collective = "allreduce", candidates, slice = "engine";
 };
 
-void read_ranks(const std::string& text, Options* options) {
+void read_ranks(const std::string& text, CommandLine* options) {
   options->ranks.clear();
   for (const std::string& name : tools::split_list(text)) {
     const auto size = tools::parse_size(name);
@@ -26,7 +26,7 @@ void read_ranks(const std::string& text, Options* options) {
   if (options->ranks.empty()) throw CLI::ValidationError("-n", "is empty");
 }
 
-void read_sizes(const std::string& text, Options* options) {
+void read_sizes(const std::string& text, CommandLine* options) {
   options->sizes.clear();
   for (const std::string& name : tools::split_list(text)) {
     const auto size = tools::parse_size(name);
@@ -36,7 +36,7 @@ void read_sizes(const std::string& text, Options* options) {
   if (options->sizes.empty()) throw CLI::ValidationError("-s", "is empty");
 }
 
-void resolve(const Lists& lists, Options* options) {
+void resolve(const Lists& lists, CommandLine* options) {
   read_ranks(lists.ranks, options);
   read_sizes(lists.sizes, options);
   const auto collective = tools::parse_collective(lists.collective);
@@ -53,7 +53,7 @@ void resolve(const Lists& lists, Options* options) {
   options->slices = {static_cast<double>(*slice)};
 }
 
-void add_what(CLI::App* app, Lists* lists, Options* options) {
+void add_what(CLI::App* app, Lists* lists, CommandLine* options) {
   app->add_option("-t,--cluster", options->cluster, "cluster file (every rank on one switch)")
       ->type_name("FILE")
       ->check(CLI::ExistingFile.description(""));
@@ -76,7 +76,7 @@ void add_what(CLI::App* app, Lists* lists, Options* options) {
       ->check(number_in(1, 64));
 }
 
-void add_how(CLI::App* app, Options* options) {
+void add_how(CLI::App* app, CommandLine* options) {
   app->add_option("--schedule", options->schedule, "simulate a schedule file instead, which is verified first")
       ->type_name("FILE")
       ->check(CLI::ExistingFile.description(""));
@@ -106,8 +106,8 @@ void add_how(CLI::App* app, Options* options) {
 
 }  // namespace
 
-std::optional<Options> parse_options(int argc, char** argv, int* exit_code) {
-  Options options;
+std::optional<CommandLine> parse_options(int argc, char** argv, int* exit_code) {
+  CommandLine options;
   Lists lists;
   CLI::App app(kDescription, "roda-sim");
   app.set_version_flag("--version", std::string("Roda ") + roda_version(), "print the version");

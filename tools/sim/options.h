@@ -10,7 +10,7 @@
 
 namespace roda::simtool {
 
-struct Options {
+struct CommandLine {
   std::string cluster;  // file; empty: one switch
   std::vector<std::int32_t> ranks = {8};
   std::vector<double> sizes = {64 << 20};
@@ -32,6 +32,6 @@ struct Options {
 };
 
 // nullopt: the program ends with *exit_code.
-std::optional<Options> parse_options(int argc, char** argv, int* exit_code);
+std::optional<CommandLine> parse_options(int argc, char** argv, int* exit_code);
 
 }  // namespace roda::simtool

@@ -42,7 +42,7 @@ const Published& published(const std::string& model) {
 // Seconds of an allreduce as the engine would run it. Simulated at powers of four, between which it grows evenly.
 class Travel {
  public:
-  Travel(const sim::Cluster& cluster, std::int32_t ranks, const sim::Options& how)
+  Travel(const sim::Cluster& cluster, std::int32_t ranks, const sim::SimulationOptions& how)
       : cluster_(cluster), ranks_(ranks), how_(how) {}
 
   double operator()(double bytes) {
@@ -67,7 +67,7 @@ class Travel {
 
   const sim::Cluster& cluster_;
   std::int32_t ranks_;
-  sim::Options how_;
+  sim::SimulationOptions how_;
   std::map<double, double> known_;
   std::string runs_;
 };
@@ -100,7 +100,7 @@ nlohmann::json json_of(const TrainingPoint& point) {
           {"runs", point.runs}};
 }
 
-std::vector<TrainingPoint> training_points(const Options& options, const sim::Cluster& cluster,
+std::vector<TrainingPoint> training_points(const CommandLine& options, const sim::Cluster& cluster,
                                            std::vector<std::string>* assumptions) {
   const Published& about = published(options.train);
   const double rate = options.rate > 0 ? options.rate : about.rate;
@@ -113,7 +113,7 @@ std::vector<TrainingPoint> training_points(const Options& options, const sim::Cl
   assumptions->push_back(options.train + ": " + std::to_string(bytes.size()) + " gradients, " + number(all / 1e6) +
                          " MB; a GPU does " + number(batch) + " " + about.unit + " a step at " + number(rate) +
                          " a second (" + (options.rate > 0 ? "given" : about.source) + ")");
-  sim::Options how;
+  sim::SimulationOptions how;
   how.most_steps = options.most_steps;
   std::vector<TrainingPoint> points;
   for (const std::int32_t gpus : options.ranks) {
@@ -128,7 +128,7 @@ std::vector<TrainingPoint> training_points(const Options& options, const sim::Cl
   return points;
 }
 
-int train(const Options& options) {
+int train(const CommandLine& options) {
   const sim::Cluster cluster = training_cluster(options.cluster);
   std::vector<std::string> assumptions = {
       "simulated, not measured; cluster: " + cluster.name,

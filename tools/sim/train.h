@@ -23,10 +23,10 @@ nlohmann::json json_of(const TrainingPoint& point);
 sim::Cluster training_cluster(const std::string& path);
 
 // The model of `options` on the cluster; assumptions that belong to them are added to *assumptions.
-std::vector<TrainingPoint> training_points(const Options& options, const sim::Cluster& cluster,
+std::vector<TrainingPoint> training_points(const CommandLine& options, const sim::Cluster& cluster,
                                            std::vector<std::string>* assumptions);
 
 // Prints assumptions and points. Returns the exit code.
-int train(const Options& options);
+int train(const CommandLine& options);
 
 }  // namespace roda::simtool

@@ -11,8 +11,8 @@ using schedule::Collective;
 constexpr double kSame = 1e-6;        // relative
 constexpr double kSamePieces = 5e-3;  // where many pieces are continued at their rate
 
-Options with(Folding folding, double slice_bytes) {
-  Options options;
+SimulationOptions with(Folding folding, double slice_bytes) {
+  SimulationOptions options;
   options.folding = folding;
   options.slice_bytes = slice_bytes;
   return options;
@@ -85,10 +85,18 @@ TEST(Fold, CompositionsFoldToo) {
 
 TEST(Fold, StagesThatCutTheirPiecesToo) {
   const Scenario scenario = composed(hosts_of(4), 64, 32 << 20, {"direct", "rabenseifner", "direct"});
-  Options options = executed(scenario);
+  SimulationOptions options = executed(scenario);
   const double folded = microseconds(scenario, options);
   options.folding = Folding::kNever;
   EXPECT_NEAR(folded / microseconds(scenario, options), 1, kSamePieces);
+}
+
+TEST(Fold, NothingIsContinuedWhereTheWholeIsCheap) {
+  const Scenario scenario = composed(hosts_of(4), 128, 64 << 20, {"direct", "ring", "direct"});
+  SimulationOptions options = executed(scenario);
+  EXPECT_FALSE(outcome_of(scenario, options).extrapolated);
+  options.folding = Folding::kAlways;
+  EXPECT_TRUE(outcome_of(scenario, options).extrapolated);
 }
 
 TEST(Fold, OfATorus) {
@@ -107,7 +115,7 @@ TEST(Fold, UpToAThousandAndTwentyFour) {
 }
 
 TEST(Fold, OneRanksProgramTurnedIsEveryRanks) {
-  Options options = with(Folding::kAlways, 0);
+  SimulationOptions options = with(Folding::kAlways, 0);
   const Outcome outcome = outcome_of(flat_allreduce(hosts_of(8), "ring", 800, 5e5), options);
   EXPECT_EQ(outcome.classes, 8);
   EXPECT_TRUE(outcome.extrapolated);
@@ -116,7 +124,7 @@ TEST(Fold, OneRanksProgramTurnedIsEveryRanks) {
 }
 
 TEST(Fold, WhatIsTooLargeIsRefusedWithItsEstimate) {
-  Options options;
+  SimulationOptions options;
   options.most_steps = 1e4;
   Outcome outcome;
   const auto wrong = simulate(flat_allreduce(hosts_of(8), "binomial", 1000, 64 << 20), options, &outcome);

@@ -52,14 +52,14 @@ inline Scenario flat_allreduce(const Cluster& cluster, const std::string& algori
   return flat(cluster, schedule::Collective::kAllreduce, algorithm, ranks, bytes);
 }
 
-inline Outcome outcome_of(const Scenario& scenario, const Options& options = {}) {
+inline Outcome outcome_of(const Scenario& scenario, const SimulationOptions& options = {}) {
   Outcome outcome;
   const auto wrong = simulate(scenario, options, &outcome);
   EXPECT_FALSE(wrong) << *wrong;
   return outcome;
 }
 
-inline double microseconds(const Scenario& scenario, const Options& options = {}) {
+inline double microseconds(const Scenario& scenario, const SimulationOptions& options = {}) {
   return outcome_of(scenario, options).seconds * 1e6;
 }
 

@@ -99,7 +99,7 @@ TEST(Explained, SaysWhatRunsFirstAndTheRestByTime) {
   json all = told(2, json::array({direct, unusable, ring}));
   all["hosts"] = 1;
   const std::string words = tools::in_words(predicted(all));
-  EXPECT_TRUE(words.starts_with("allreduce of 64 MiB over 2 ranks of one host: near/direct runs, 9")) << words;
+  EXPECT_TRUE(words.starts_with("allreduce of 64 MiB over 2 ranks of one host: near/direct runs, 13")) << words;
   const std::size_t runs = words.find("  > near/direct"), reserve = words.find("    near/ring");
   EXPECT_LT(runs, reserve) << words;
   const std::size_t slower = words.find(" %  in reserve: given by a rule", reserve);

@@ -26,9 +26,9 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 struct Behaviour {
   std::vector<std::int32_t> peers;  // [slot] world rank
   std::vector<bool> pulls;          // [slot] something is got from it
-  Actor actor;                      // ops and stages filled in; slots are not
+  Actor actor;                      // stages filled in; slots are not
 
-  Behaviour(const RankPrograms& programs, std::int32_t rank) {
+  Behaviour(const RankCosts& programs, std::int32_t rank) {
     actor.rank = rank;
     for (std::size_t stage = 0; stage < programs.stages(); ++stage) add_stage(programs.part(stage, rank));
   }
@@ -38,45 +38,53 @@ struct Behaviour {
     auto& lanes = actor.stages.emplace_back();
     actor.shares.push_back(part.fraction);
     if (part.program == nullptr) return;
-    for (const LaneProgram& lane : part.program->lanes) {
-      auto& blocks = lanes.emplace_back();
-      for (const Block& block : lane) {
-        const std::int32_t begin = count(actor.ops);
-        for (const Op& op : block.ops) add_op(part, op);
-        blocks.push_back({begin, count(actor.ops), block.repeat});
+    const auto count_of_lanes = static_cast<double>(part.program->lanes.size());
+    for (const LaneCosts& lane : part.program->lanes) {
+      LaneCosts& own = lanes.emplace_back();
+      own.reserve(lane.size() + 2);
+      add_copy(part.before / count_of_lanes, &own);
+      for (const Rounds& rounds : lane) {
+        for (Cost& op : own.emplace_back(rounds).ops) make_own(part, &op);
       }
+      add_copy(part.after / count_of_lanes, &own);
     }
   }
 
-  void add_op(const StagePart& part, const Op& op) {
-    ActorOp& added = actor.ops.emplace_back(ActorOp{op, -1, op.fraction * part.fraction});
-    if (schedule::is_local(op.kind)) return;
-    const std::int32_t peer = part.peer(op);
-    added.slot = static_cast<std::int32_t>(std::ranges::find(peers, peer) - peers.begin());
-    if (added.slot == count(peers)) {
+  // Each lane does its part of the copies around them.
+  static void add_copy(double bytes, LaneCosts* lane) {
+    if (bytes > 0) lane->push_back({{{.kind = StepKind::kCopy, .bytes = bytes}}});
+  }
+
+  void make_own(const StagePart& part, Cost* op) {
+    op->bytes *= part.fraction;
+    if (schedule::is_local(op->kind)) return;
+    const std::int32_t peer = part.peer(*op);
+    op->peer = static_cast<std::int32_t>(std::ranges::find(peers, peer) - peers.begin());
+    if (op->peer == count(peers)) {
       peers.push_back(peer);
       pulls.push_back(false);
     }
-    if (schedule::reads_peer(op.kind)) pulls[at(added.slot)] = true;
+    if (schedule::reads_peer(op->kind)) pulls[at(op->peer)] = true;
   }
 };
 
+std::uint64_t hash_of(const Cost& op, std::uint64_t hash) {
+  hash = mix(hash, static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.signal) << 16 |
+                       static_cast<std::uint64_t>(op.blocked_by) << 24 | static_cast<std::uint64_t>(op.follows) << 31 |
+                       static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.peer)) << 32);
+  return mix(hash, std::bit_cast<std::uint64_t>(op.bytes));
+}
+
 std::uint64_t hash_of(const Actor& actor) {
   std::uint64_t hash = 0;
-  for (const ActorOp& op : actor.ops) {
-    hash = mix(hash, static_cast<std::uint64_t>(op.op.kind) | static_cast<std::uint64_t>(op.op.signal) << 16 |
-                         static_cast<std::uint64_t>(op.op.blocked_by) << 24 |
-                         static_cast<std::uint64_t>(op.op.follows) << 31 |
-                         static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.slot)) << 32);
-    hash = mix(hash, std::bit_cast<std::uint64_t>(op.bytes));
-  }
   for (const double share : actor.shares) hash = mix(hash, std::bit_cast<std::uint64_t>(share));
   for (const auto& stage : actor.stages) {
     hash = mix(hash, stage.size());
     for (const auto& lane : stage) {
       hash = mix(hash, lane.size());
-      for (const ActorBlock& block : lane) {
-        hash = mix(mix(hash, static_cast<std::uint64_t>(block.end)), static_cast<std::uint64_t>(block.repeat));
+      for (const Rounds& rounds : lane) {
+        hash = mix(mix(hash, rounds.ops.size()), static_cast<std::uint64_t>(rounds.repeat));
+        for (const Cost& op : rounds.ops) hash = hash_of(op, hash);
       }
     }
   }
@@ -86,7 +94,7 @@ std::uint64_t hash_of(const Actor& actor) {
 // All ranks' peers and routes in flat arrays: what folding and casting look at.
 class Behaviours {
  public:
-  Behaviours(const RankPrograms& programs, const Routes& routes) {
+  Behaviours(const RankCosts& programs, const Routes& routes) {
     begins_.push_back(0);
     for (std::int32_t rank = 0; rank < programs.ranks(); ++rank) add_rank(Behaviour(programs, rank), routes);
     find_backs();
@@ -235,7 +243,7 @@ class ActorBuilder {
   ActorBuilder(const Behaviours& behaviours, std::vector<std::int32_t> rank_class, std::vector<std::int32_t> link_class)
       : behaviours_(behaviours), rank_class_(std::move(rank_class)), link_class_(std::move(link_class)) {}
 
-  Actors run(const RankPrograms& programs, const Routes& routes) {
+  Actors run(const RankCosts& programs, const Routes& routes) {
     actors_.ranks = behaviours_.ranks();
     for (std::size_t link = 0; link < link_class_.size(); ++link) {
       const auto number = at(link_class_[link]);
@@ -289,13 +297,13 @@ constexpr int kMostRounds = 2048;
 
 }  // namespace
 
-Actors every_rank(const RankPrograms& programs, const Routes& routes) {
+Actors every_rank(const RankCosts& programs, const Routes& routes) {
   const Behaviours behaviours(programs, routes);
   return ActorBuilder(behaviours, each_alone(at(behaviours.ranks())), each_alone(behaviours.links().size()))
       .run(programs, routes);
 }
 
-std::optional<Actors> every_class(const RankPrograms& programs, const Routes& routes, std::int32_t most) {
+std::optional<Actors> every_class(const RankCosts& programs, const Routes& routes, std::int32_t most) {
   const Behaviours behaviours(programs, routes);
   Colours colours(behaviours, routes);
   if (!colours.settle(most, kMostRounds)) return std::nullopt;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tools/sim/model/cluster.h"
-#include "tools/sim/model/program.h"
+#include "tools/sim/model/costs.h"
 
 namespace roda::sim {
 
@@ -39,25 +39,12 @@ struct Slot {
   std::vector<Hop> in;     // from the peer; only where something is got
 };
 
-struct ActorOp {
-  Op op;  // op.peer is not used
-  std::int32_t slot = -1;
-  double bytes = 0;  // per byte of a piece
-};
-
-struct ActorBlock {
-  std::int32_t begin = 0;  // of Actor::ops
-  std::int32_t end = 0;
-  std::int64_t repeat = 1;
-};
-
 struct Actor {
   std::int32_t rank = 0;   // the example
   std::int64_t count = 0;  // ranks that it stands for
   std::vector<Slot> slots;
-  std::vector<ActorOp> ops;
-  std::vector<std::vector<std::vector<ActorBlock>>> stages;  // [stage][lane]; no lanes: sits it out
-  std::vector<double> shares;                                // [stage] of a piece that its group works on
+  std::vector<std::vector<LaneCosts>> stages;  // [stage][lane]; no lanes: sits it out
+  std::vector<double> shares;                  // [stage] of a piece that its group works on
 };
 
 struct Actors {
@@ -67,9 +54,9 @@ struct Actors {
 };
 
 // Every rank for itself.
-Actors every_rank(const RankPrograms& programs, const Routes& routes);
+Actors every_rank(const RankCosts& programs, const Routes& routes);
 
 // One actor for each class. nullopt: the ranks need more than `most` classes, or colours did not settle in time.
-std::optional<Actors> every_class(const RankPrograms& programs, const Routes& routes, std::int32_t most);
+std::optional<Actors> every_class(const RankCosts& programs, const Routes& routes, std::int32_t most);
 
 }  // namespace roda::sim

@@ -6,8 +6,8 @@
 
 #include "algorithms/plan/slices.h"
 #include "tools/sim/model/actors.h"
-#include "tools/sim/model/engine.h"
-#include "tools/sim/model/program.h"
+#include "tools/sim/model/costs.h"
+#include "tools/sim/model/playback.h"
 #include "tools/sim/model/trace.h"
 
 namespace roda::sim {
@@ -54,10 +54,11 @@ constexpr std::int64_t kManyRepeats = 96;
 constexpr double kSamePiece = 2e-3;
 constexpr double kSamePieceRoughly = 5e-2;  // where the whole would cost more steps than this:
 constexpr double kCostly = 2e6;
+constexpr double kCheap = 3e5;  // steps: the whole is simulated
 
 class Simulation {
  public:
-  Simulation(const Scenario& scenario, const Options& options, Outcome* outcome)
+  Simulation(const Scenario& scenario, const SimulationOptions& options, Outcome* outcome)
       : scenario_(scenario), options_(options), outcome_(*outcome) {}
 
   std::optional<std::string> run() {
@@ -104,8 +105,8 @@ class Simulation {
     const Topology laid = scenario_.topology.hosts.empty() ? lay_out(scenario_.cluster, ranks) : scenario_.topology;
     const Routes routes(scenario_.cluster, laid);
     const bool each = options_.folding == Folding::kNever;
-    const RankPrograms programs =
-        from_user() ? RankPrograms(scenario_.schedules) : RankPrograms(scenario_.plan, scenario_.grid, each);
+    const RankCosts programs =
+        from_user() ? RankCosts(scenario_.schedules) : RankCosts(scenario_.plan, scenario_.grid, each);
     if (programs.wrong()) return programs.wrong();
     actors_ = actors_for(programs, routes);
     outcome_.classes = static_cast<std::int32_t>(actors_.actors.size());
@@ -116,7 +117,7 @@ class Simulation {
     return std::nullopt;
   }
 
-  Actors actors_for(const RankPrograms& programs, const Routes& routes) const {
+  Actors actors_for(const RankCosts& programs, const Routes& routes) const {
     const bool few = options_.folding == Folding::kAuto && programs.ranks() <= kFewRanks;
     if (options_.folding == Folding::kNever || few) return every_rank(programs, routes);
     // Folding that hardly folds costs more than it saves.
@@ -126,25 +127,32 @@ class Simulation {
   }
 
   void find_repeats() {
+    if (plays_whole()) return;
     std::set<std::int64_t> repeats;
     for (const Actor& actor : actors_.actors) {
       for (const auto& stage : actor.stages) {
         for (const auto& lane : stage) {
-          for (const ActorBlock& block : lane) repeats.insert(block.repeat);
+          for (const Rounds& rounds : lane) repeats.insert(rounds.repeat);
         }
       }
     }
     for (const std::int64_t repeat : repeats) {
-      if (repeat > kManyRepeats && options_.folding != Folding::kNever) repeats_.push_back(repeat);
+      if (repeat > kManyRepeats) repeats_.push_back(repeat);
     }
+  }
+
+  // Whether nothing is shortened.
+  bool plays_whole() const {
+    if (options_.folding == Folding::kAuto) return steps(playback_options({outcome_.pieces})) <= kCheap;
+    return options_.folding == Folding::kNever;
   }
 
   Dimension pieces_dimension() const {
     const std::int64_t stride = std::max(options_.in_flight, 1);
-    if (options_.folding == Folding::kNever) return {outcome_.pieces, outcome_.pieces, stride, kSamePiece};
+    if (repeats_.empty() && plays_whole()) return {outcome_.pieces, outcome_.pieces, stride, kSamePiece};
     std::vector<std::int64_t> whole = {outcome_.pieces};
     whole.insert(whole.end(), repeats_.begin(), repeats_.end());
-    const bool is_costly = steps(engine_options(whole)) > kCostly;
+    const bool is_costly = steps(playback_options(whole)) > kCostly;
     return {outcome_.pieces, 2 * stride, stride, is_costly ? kSamePieceRoughly : kSamePiece};
   }
 
@@ -155,8 +163,8 @@ class Simulation {
     return {repeat, std::max<std::int64_t>(32, 2 * classes), std::max<std::int64_t>(24, classes)};
   }
 
-  EngineOptions engine_options(const std::vector<std::int64_t>& lengths) const {
-    EngineOptions engine;
+  PlaybackOptions playback_options(const std::vector<std::int64_t>& lengths) const {
+    PlaybackOptions engine;
     engine.pieces = static_cast<std::int32_t>(lengths[0]);
     engine.piece_bytes = scenario_.bytes / static_cast<double>(outcome_.pieces);
     engine.in_flight = options_.in_flight;
@@ -167,16 +175,16 @@ class Simulation {
   }
 
   // Messages, segments counted.
-  double steps(const EngineOptions& engine) const {
+  double steps(const PlaybackOptions& engine) const {
     double steps = 0;
     for (const Actor& actor : actors_.actors) {
-      for_each_block(actor, [&](std::size_t stage, const ActorBlock& block) {
-        const auto found = engine.shortened.find(block.repeat);
-        const auto turns = static_cast<double>(found == engine.shortened.end() ? block.repeat : found->second);
+      for_each_rounds(actor, [&](std::size_t stage, const Rounds& rounds) {
+        const auto found = engine.shortened.find(rounds.repeat);
+        const auto turns = static_cast<double>(found == engine.shortened.end() ? rounds.repeat : found->second);
         const double parts = parts_of(actor, stage, engine);
         const double segment = engine.stages[stage].segment_bytes;
-        for (std::int32_t i = block.begin; i < block.end; ++i) {
-          const double bytes = actor.ops[static_cast<std::size_t>(i)].bytes * engine.piece_bytes / parts;
+        for (const Cost& op : rounds.ops) {
+          const double bytes = op.bytes * engine.piece_bytes / parts;
           steps += turns * parts * std::clamp(bytes / segment, 1.0, static_cast<double>(kMostSegments));
         }
       });
@@ -185,7 +193,7 @@ class Simulation {
   }
 
   std::optional<double> simulate(const std::vector<std::int64_t>& lengths) {
-    const EngineOptions engine = engine_options(lengths);
+    const PlaybackOptions engine = playback_options(lengths);
     const double count = steps(engine);
     if (outcome_.steps + count > options_.most_steps) {
       constexpr double kStepsPerSecond = 1.5e6;
@@ -201,38 +209,37 @@ class Simulation {
     outcome_.steps += count;
     Trace trace;
     const bool traced = options_.trace && outcome_.path.empty();
-    Engine engine_run(actors_, scenario_.cluster, engine, traced ? &trace : nullptr);
+    Playback playback(actors_, scenario_.cluster, engine, traced ? &trace : nullptr);
     Time end = 0;
-    if (!engine_run.run(&end)) {
-      failure_ = "the schedules do not end: " + engine_run.stuck();
+    if (!playback.run(&end)) {
+      failure_ = "the schedules do not end: " + playback.stuck();
       return std::nullopt;
     }
     if (traced) outcome_.path = path_steps(trace, actors_, scenario_.cluster);
     return static_cast<double>(end);
   }
 
-  static void for_each_block(const Actor& actor, auto f) {
+  static void for_each_rounds(const Actor& actor, auto f) {
     for (std::size_t stage = 0; stage < actor.stages.size(); ++stage) {
       for (const auto& lane : actor.stages[stage]) {
-        for (const ActorBlock& block : lane) f(stage, block);
+        for (const Rounds& rounds : lane) f(stage, rounds);
       }
     }
   }
 
   void count_traffic() {
     for (const Level& level : scenario_.cluster.levels) outcome_.levels.push_back({level.name, 0, 0});
-    const EngineOptions engine = engine_options(std::vector<std::int64_t>(1 + repeats_.size(), outcome_.pieces));
+    const PlaybackOptions engine = playback_options(std::vector<std::int64_t>(1 + repeats_.size(), outcome_.pieces));
     for (const Actor& actor : actors_.actors) {
-      for_each_block(actor, [&](std::size_t stage, const ActorBlock& block) {
+      for_each_rounds(actor, [&](std::size_t stage, const Rounds& rounds) {
         const double parts = parts_of(actor, stage, engine);
         const double part = engine.piece_bytes / parts;
-        const double times = static_cast<double>(actor.count * block.repeat * outcome_.pieces) * parts;
-        for (std::int32_t i = block.begin; i < block.end; ++i) {
-          const ActorOp& op = actor.ops[static_cast<std::size_t>(i)];
-          const StepKind kind = op.op.kind;
+        const double times = static_cast<double>(actor.count * rounds.repeat * outcome_.pieces) * parts;
+        for (const Cost& op : rounds.ops) {
+          const StepKind kind = op.kind;
           const bool receives = kind == StepKind::kRecv || kind == StepKind::kRecvReduce || kind == StepKind::kWait;
           if (receives || schedule::is_local(kind)) continue;
-          const Slot& slot = actor.slots[static_cast<std::size_t>(op.slot)];
+          const Slot& slot = actor.slots[static_cast<std::size_t>(op.peer)];
           LevelTraffic& level = outcome_.levels[static_cast<std::size_t>(slot.level)];
           level.bytes += times * op.bytes * part;
           level.messages +=
@@ -243,7 +250,7 @@ class Simulation {
   }
 
   const Scenario& scenario_;
-  const Options& options_;
+  const SimulationOptions& options_;
   Outcome& outcome_;
   Actors actors_;
   std::vector<std::int64_t> repeats_;
@@ -262,7 +269,7 @@ std::int64_t shares_of(const Scenario& scenario) {
 
 }  // namespace
 
-Options executed(const Scenario& scenario, Options how) {
+SimulationOptions executed(const Scenario& scenario, SimulationOptions how) {
   plan::Cut cut;
   if (scenario.schedules.empty()) {
     plan::SliceSizes sizes;
@@ -295,7 +302,7 @@ double bus_factor(Collective collective, std::int32_t ranks) {
   return data.input == RODA_WHOLE ? 2 * others : others;
 }
 
-std::optional<std::string> simulate(const Scenario& scenario, const Options& options, Outcome* outcome) {
+std::optional<std::string> simulate(const Scenario& scenario, const SimulationOptions& options, Outcome* outcome) {
   return Simulation(scenario, options, outcome).run();
 }
 

@@ -1,4 +1,4 @@
-// How long a collective takes on a cluster, by the model of engine.h.
+// How long a collective takes on a cluster, by the model of playback.h.
 //
 // What is too long to be simulated is simulated short: rounds that repeat and pieces of the data that follow each other
 // settle into a rhythm, so three runs of growing length are compared, and when the second and third differ by as much
@@ -30,9 +30,9 @@ struct Scenario {
 };
 
 enum class Folding : std::uint8_t {
-  kAuto,    // where it helps
+  kAuto,    // where it saves much
   kNever,   // every rank by itself, every round and piece
-  kAlways,  // also where there are few ranks
+  kAlways,  // also where the whole would take few ranks, or few steps
 };
 
 // How one stage cuts its share of a piece into parts.
@@ -42,7 +42,7 @@ struct StageCut {
   double segment_bytes = 256 << 10;
 };
 
-struct Options {
+struct SimulationOptions {
   Folding folding = Folding::kAuto;
   double slice_bytes = 1 << 20;  // of a piece; 0: the whole in one
   std::int32_t in_flight = 4;    // pieces
@@ -53,7 +53,7 @@ struct Options {
 };
 
 // `how`, with the slices that the executor would run it in (plan/slices.h).
-Options executed(const Scenario& scenario, Options how = {});
+SimulationOptions executed(const Scenario& scenario, SimulationOptions how = {});
 
 struct LevelTraffic {
   std::string name;
@@ -88,7 +88,7 @@ struct Outcome {
 
 // nullopt: *outcome is filled in. Else why not: a scenario that does not fit, or one that is too large, with an
 // estimate.
-std::optional<std::string> simulate(const Scenario& scenario, const Options& options, Outcome* outcome);
+std::optional<std::string> simulate(const Scenario& scenario, const SimulationOptions& options, Outcome* outcome);
 
 // busbw / algbw
 double bus_factor(schedule::Collective collective, std::int32_t ranks);

@@ -27,7 +27,7 @@ std::vector<PathStep> path_steps(const Trace& trace, const Actors& actors, const
     step.piece = record.piece;
     step.begin_us = static_cast<double>(record.begin) / kPicosecondsPerMicrosecond;
     step.end_us = static_cast<double>(record.end) / kPicosecondsPerMicrosecond;
-    step.what = record.wire ? "wire" : schedule::step_name(actor.ops[static_cast<std::size_t>(record.op)].op.kind);
+    step.what = record.wire ? "wire" : schedule::step_name(record.kind);
     if (record.slot >= 0) {
       const Slot& slot = actor.slots[static_cast<std::size_t>(record.slot)];
       step.peer = slot.rank;

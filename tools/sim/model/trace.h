@@ -16,8 +16,8 @@ struct Record {
   std::int32_t actor = 0;  // wire: the sender
   std::int32_t piece = 0;
   std::int32_t stage = 0;
-  std::int32_t op = 0;     // of Actor::ops
-  std::int32_t slot = -1;  // the peer; -1: none
+  StepKind kind = StepKind::kSend;  // of work
+  std::int32_t slot = -1;           // the peer; -1: none
   Time begin = 0;
   Time end = 0;             // wire: the arrival
   std::int32_t cause = -1;  // the record that it had to wait for, -1: the start

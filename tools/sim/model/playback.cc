@@ -1,4 +1,4 @@
-#include "tools/sim/model/engine.h"
+#include "tools/sim/model/playback.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ Time picoseconds(double microseconds) { return static_cast<Time>(microseconds * 
 
 }  // namespace
 
-Engine::Engine(const Actors& actors, const Cluster& cluster, const EngineOptions& options, Trace* trace)
+Playback::Playback(const Actors& actors, const Cluster& cluster, const PlaybackOptions& options, Trace* trace)
     : actors_(actors), cluster_(cluster), options_(options), trace_(trace), network_(actors.links) {
   const std::size_t stages = actors.actors.front().stages.size();
   for (std::size_t stage = 0; stage < stages; ++stage) {
@@ -30,7 +30,7 @@ Engine::Engine(const Actors& actors, const Cluster& cluster, const EngineOptions
 }
 
 // All connections first: the network keeps their number, and readers refer to them.
-void Engine::connect() {
+void Playback::connect() {
   states_.resize(actors_.actors.size());
   for (std::size_t i = 0; i < actors_.actors.size(); ++i) {
     const Actor& actor = actors_.actors[i];
@@ -55,12 +55,12 @@ void Engine::connect() {
   }
 }
 
-void Engine::add_event(Time time, What what, std::int32_t subject, const Message& message) {
+void Playback::add_event(Time time, What what, std::int32_t subject, const Message& message) {
   events_.push_back({time, numbers_++, what, subject, message});
   std::push_heap(events_.begin(), events_.end(), later<Event, Event>);
 }
 
-bool Engine::run(Time* end) {
+bool Playback::run(Time* end) {
   for (std::size_t i = 0; i < states_.size(); ++i) begin_pieces(static_cast<std::int32_t>(i), -1);
   while (step(&now_)) {
   }
@@ -69,7 +69,7 @@ bool Engine::run(Time* end) {
 }
 
 // One instant, or another round of the same one.
-bool Engine::step(Time* now) {
+bool Playback::step(Time* now) {
   for (const std::int32_t actor : dirty_) dispatch(actor);
   dirty_.clear();
   network_.settle(*now);
@@ -89,7 +89,7 @@ bool Engine::step(Time* now) {
   return true;
 }
 
-void Engine::handle(const Event& event) {
+void Playback::handle(const Event& event) {
   switch (event.what) {
     case What::kProcessor: {
       ActorState& state = states_[at(event.subject)];
@@ -107,7 +107,7 @@ void Engine::handle(const Event& event) {
   }
 }
 
-void Engine::handle_departure(const Departure& departure) {
+void Playback::handle_departure(const Departure& departure) {
   Owner& owner = owners_[at(departure.connection)];
   const Slot& slot = actors_.actors[at(owner.actor)].slots[at(owner.slot)];
   const Time arrival = now_ + picoseconds(cluster_.levels[at(slot.level)].latency_us);
@@ -120,8 +120,8 @@ void Engine::handle_departure(const Departure& departure) {
         (owner.pulls ? request_time(slot) : 0) + (message.cause < 0 ? 0 : trace_->records[at(message.cause)].end);
     const bool queued = departure.began > handed && owner.last_wire >= 0;
     const std::int32_t cause = queued ? owner.last_wire : message.cause;
-    message.cause = trace_->add({true, owner.actor, piece, static_cast<std::int32_t>(place.stage), -1, owner.slot,
-                                 departure.began, arrival, cause});
+    message.cause = trace_->add({true, owner.actor, piece, static_cast<std::int32_t>(place.stage), StepKind::kSend,
+                                 owner.slot, departure.began, arrival, cause});
     owner.last_wire = message.cause;
   }
   add_event(arrival, What::kArrival, departure.connection, message);
@@ -134,13 +134,13 @@ void Engine::handle_departure(const Departure& departure) {
   if (send == state.sends.end() || --send->segments > 0) return;
   state.sends.erase(send);
   if (state.working) return;
-  const ActorOp* op = current_op(owner.actor, states_[at(owner.actor)].runs[at(run)], lane);
-  const bool waits_for_it = op == nullptr || op->op.blocked_by != 0 || op->op.kind == StepKind::kPut;
+  const Cost* op = current_op(owner.actor, states_[at(owner.actor)].runs[at(run)], lane);
+  const bool waits_for_it = op == nullptr || op->blocked_by != 0 || op->kind == StepKind::kPut;
   if (waits_for_it) state.cause = message.cause;
   advance(owner.actor, run, lane);
 }
 
-void Engine::handle_arrival(std::int32_t connection, const Message& message) {
+void Playback::handle_arrival(std::int32_t connection, const Message& message) {
   Owner& owner = owners_[at(connection)];
   const std::int32_t piece = message.tag / tags_;
   const std::int32_t run = piece % options_.in_flight;
@@ -175,13 +175,13 @@ void Engine::handle_arrival(std::int32_t connection, const Message& message) {
   }
 }
 
-void Engine::wake(std::int32_t actor) {
+void Playback::wake(std::int32_t actor) {
   if (states_[at(actor)].dirty) return;
   states_[at(actor)].dirty = true;
   dirty_.push_back(actor);
 }
 
-void Engine::enqueue_task(std::int32_t actor, std::int32_t run, std::int32_t lane, Time duration) {
+void Playback::enqueue_task(std::int32_t actor, std::int32_t run, std::int32_t lane, Time duration) {
   PieceRun& piece = states_[at(actor)].runs[at(run)];
   LaneState& state = piece.lanes[at(lane)];
   state.working = true;
@@ -191,7 +191,7 @@ void Engine::enqueue_task(std::int32_t actor, std::int32_t run, std::int32_t lan
   wake(actor);
 }
 
-void Engine::dispatch(std::int32_t actor) {
+void Playback::dispatch(std::int32_t actor) {
   ActorState& state = states_[at(actor)];
   state.dirty = false;
   if (state.busy || state.ready.empty()) return;
@@ -203,20 +203,18 @@ void Engine::dispatch(std::int32_t actor) {
   add_event(now_ + state.current.duration, What::kProcessor, actor);
 }
 
-std::int32_t Engine::note_task(std::int32_t actor, const Task& task) {
+std::int32_t Playback::note_task(std::int32_t actor, const Task& task) {
   if (trace_ == nullptr) return -1;
   ActorState& state = states_[at(actor)];
   const PieceRun& run = state.runs[at(task.run)];
-  const ActorOp* op = current_op(actor, run, task.lane);
+  const Cost* op = current_op(actor, run, task.lane);
   const bool waited = state.began > task.ready && state.last_record >= 0;
-  const Actor& about = actors_.actors[at(actor)];
-  state.last_record = trace_->add({false, actor, run.piece, static_cast<std::int32_t>(run.stage),
-                                   static_cast<std::int32_t>(op - about.ops.data()), op->slot, state.began, now_,
-                                   waited ? state.last_record : task.cause});
+  state.last_record = trace_->add({false, actor, run.piece, static_cast<std::int32_t>(run.stage), op->kind, op->peer,
+                                   state.began, now_, waited ? state.last_record : task.cause});
   return state.last_record;
 }
 
-std::string Engine::stuck() const {
+std::string Playback::stuck() const {
   for (std::size_t i = 0; i < states_.size(); ++i) {
     if (states_[i].ended == options_.pieces) continue;
     return "rank " + std::to_string(actors_.actors[i].rank) + " waits for ever in piece " +

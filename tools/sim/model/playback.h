@@ -26,23 +26,23 @@
 
 namespace roda::sim {
 
-struct EngineOptions {
+struct PlaybackOptions {
   double piece_bytes = 0;
   std::int32_t pieces = 1;
   std::int32_t in_flight = 4;
   std::vector<StageCut> stages;                    // one for each of the plan's
-  std::map<std::int64_t, std::int64_t> shortened;  // blocks that repeat so often are simulated only so often
+  std::map<std::int64_t, std::int64_t> shortened;  // rounds that repeat so often are simulated only so often
 };
 
 // A message is simulated in at most this many segments; each then stands for several.
 inline constexpr std::int32_t kMostSegments = 8;
 
 // Into how many parts the actor's stage cuts a piece.
-std::int32_t parts_of(const Actor& actor, std::size_t stage, const EngineOptions& options);
+std::int32_t parts_of(const Actor& actor, std::size_t stage, const PlaybackOptions& options);
 
-class Engine {
+class Playback {
  public:
-  Engine(const Actors& actors, const Cluster& cluster, const EngineOptions& options, Trace* trace);
+  Playback(const Actors& actors, const Cluster& cluster, const PlaybackOptions& options, Trace* trace);
 
   // When the last rank has ended. False: ranks wait for ever, and stuck() says for what.
   bool run(Time* end);
@@ -56,7 +56,7 @@ class Engine {
   };
   struct LaneState {  // of one part
     std::int32_t part = 0;
-    std::int32_t block = 0;
+    std::int32_t rounds = 0;
     std::int32_t op = 0;
     std::int64_t turn = 0;
     std::int32_t segment = 0;
@@ -140,21 +140,21 @@ class Engine {
   void begin_parts(std::int32_t actor, std::int32_t run, std::int32_t cause);
   void end_lane(std::int32_t actor, std::int32_t run, std::int32_t lane);
   void advance(std::int32_t actor, std::int32_t run, std::int32_t lane);
-  bool try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op);
-  bool try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op);
-  bool take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op, std::int32_t tag);
-  bool blocked(const LaneState& lane, const ActorOp& op) const;
+  bool try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, const Cost& op);
+  bool try_receive(std::int32_t actor, std::int32_t run, std::int32_t lane, const Cost& op);
+  bool take_arrival(std::int32_t actor, std::int32_t run, std::int32_t lane, const Cost& op, std::int32_t tag);
+  bool blocked(const LaneState& lane, const Cost& op) const;
   void complete(std::int32_t actor, const Task& task);
-  void post(std::int32_t actor, std::int32_t run, std::int32_t lane, const ActorOp& op, std::int32_t cause);
+  void post(std::int32_t actor, std::int32_t run, std::int32_t lane, const Cost& op, std::int32_t cause);
   std::int32_t gets_from(std::int32_t actor, const PieceRun& run, std::int32_t lane) const;
   void next_op(std::int32_t actor, std::int32_t run, LaneState* lane);
 
-  const ActorOp* current_op(std::int32_t actor, const PieceRun& run, std::int32_t lane) const;
-  std::int64_t turns(const ActorBlock& block) const;
+  const Cost* current_op(std::int32_t actor, const PieceRun& run, std::int32_t lane) const;
+  std::int64_t turns(const Rounds& rounds) const;
   std::int32_t segments(std::size_t stage, double bytes) const;
-  Time overhead(const Actor& actor, std::size_t stage, const ActorOp& op, double bytes) const;
+  Time overhead(const Actor& actor, std::size_t stage, const Cost& op, double bytes) const;
   Time request_time(const Slot& slot) const;
-  Time work(const ActorOp& op, double bytes) const;
+  Time work(const Cost& op, double bytes) const;
   std::int32_t signal_tag(std::size_t stage, std::int32_t part, std::int32_t signal) const;
   std::int32_t lane_tag(std::size_t stage, const LaneState& state, std::int32_t lane) const;
   Place place_of(std::int32_t tag) const;
@@ -165,12 +165,12 @@ class Engine {
   std::int32_t lanes_of(std::int32_t actor, std::size_t stage) const {
     return static_cast<std::int32_t>(actors_.actors[static_cast<std::size_t>(actor)].stages[stage].size());
   }
-  double bytes_of(const PieceRun& run, const ActorOp& op) const { return op.bytes * options_.piece_bytes / run.parts; }
+  double bytes_of(const PieceRun& run, const Cost& op) const { return op.bytes * options_.piece_bytes / run.parts; }
   std::int32_t note_task(std::int32_t actor, const Task& task);
 
   const Actors& actors_;
   const Cluster& cluster_;
-  const EngineOptions options_;
+  const PlaybackOptions options_;
   Trace* trace_;
   Network network_;
   std::vector<ActorState> states_;
