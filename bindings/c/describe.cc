@@ -130,6 +130,19 @@ char* roda_describe_topology_file(const char* path, int32_t as_json, roda_error*
   return status.ok() ? give(describe(topology, as_json != 0)) : refuse(status, error);
 }
 
+char* roda_describe_straggler(void) {
+  const auto engine = Process::get().running();
+  if (!engine) return give("{}");
+  const auto [number, late] = engine->late_rank();
+  if (number == 0) return give("{}");
+  return give(roda::format(
+      "{{\"number\": {}, \"rank\": {}, \"host\": {}, \"steps\": {}, \"of_steps\": {}, "
+      "\"share\": {:.3f}, \"seconds\": {:.6f}, \"before_first\": {}}}",
+      number, late.rank, roda::json_quote(engine->topology().host_of(late.rank).name), late.steps, late.of_steps,
+      late.share / 1e3, static_cast<double>(late.nanoseconds) / 1e9,
+      late.before_first < 0 ? "null" : roda::format("{:.6f}", static_cast<double>(late.before_first) / 1e9)));
+}
+
 char* roda_explain_memory(const char* memory, const char* topology_file, int32_t collective, uint64_t bytes,
                           int32_t size, int32_t as_json, roda_error* error) {
   roda::engine::PlanQuery query;

@@ -232,6 +232,11 @@ RODA_API char* roda_explain_on(const char* topology_file, int32_t collective, ui
  * a usable transport works on their memory, else "host". `topology_file` NULL: as roda_explain. */
 RODA_API char* roda_explain_memory(const char* memory, const char* topology_file, int32_t collective, uint64_t bytes,
                                    int32_t size, int32_t as_json, roda_error* error);
+/* JSON: the latest rank that came last in most steps, as one of those that wait for it has found: {"number": 1 (of
+ * those so far), "rank", "host", "steps", "of_steps", "share" (of the time in which the others wait for it), "seconds"
+ * (in the median of those steps), "before_first" (by how many it is late with a step's first tensor, or null)}; {}
+ * where there was none. */
+RODA_API char* roda_describe_straggler(void);
 RODA_API void roda_free_text(char* text);
 
 /* 1 when a transport of that name is loaded and usable on this machine. Callable before init. */

@@ -168,9 +168,11 @@ void Engine::drive_until(auto done, std::int64_t limit_us) {
       const bool moved = drive();
       if (is_over()) break;
       if (!moved && wait_policy_.worth_spinning(idle)) {
+        if (idle == noticed_turn()) note_idle();
         idle_turn(idle);
         idle += turn();
       } else {
+        if (!moved) note_idle();
         idle = moved ? first_turn() : sleep(limit.left_ms());
       }
     }
@@ -210,6 +212,7 @@ void Engine::call_back() {
 // A waiting thread leaves the remaining work to the engine's own thread, which sleeps on when there is none. News that
 // only need to be noted are noted here: waking a thread for them would cost more, and take a core from another rank.
 void Engine::leave() {
+  last_ranks_.wait_is_over();
   bool work = true;
   for (int turn = 0; turn < 8 && !launcher_.busy() && !holds_ready() && !parts_.control->holds_record() &&
                      !stopped_.load(std::memory_order_acquire);
@@ -320,6 +323,39 @@ void Engine::announced(const std::string& name, int collective, std::span<const 
   }
 }
 
+// The first of the set's members that wait says how long.
+void Engine::complete(const negotiate::Agreed& tensor, std::int32_t last) {
+  if (!launcher_.set(tensor.set).is_member()) return;
+  const Operation* op = announcer_.announced(tensor.set, tensor.cache_bit);
+  if (op == nullptr) op = submissions_.find(tensor.set, tensor.name);
+  if (op == nullptr) return;
+  recorder_.complete(op->recorded, last);
+  bool counts = false;
+  if (last_ranks_.is_idle() && last != parts_.rank) {
+    const auto& members = negotiator_.members(tensor.set);
+    counts = members[members.front() == last ? 1 : 0] == parts_.rank;
+  }
+  const auto lateness = last_ranks_.complete(tensor, last, counts, op->recorded, op->submitted, turn_time());
+  if (lateness) announcer_.record().late(*lateness);
+}
+
+// The rank itself says it: it may know why.
+void Engine::late(const negotiate::Lateness& lateness) {
+  const bool is_own = lateness.rank == parts_.rank;
+  const std::string cause = last_ranks_.heard(lateness, is_own);
+  if (!is_own) return;
+  const double before = static_cast<double>(lateness.before_first) / static_cast<double>(lateness.nanoseconds);
+  RODA_LOG(warning,
+           "Rank {} on host {} comes last in {} of {} steps, by {:.3g} ms: the others wait for it {} % of the time{}{}",
+           parts_.rank, parts_.topology.host_of(parts_.rank).name, lateness.steps, lateness.of_steps,
+           static_cast<double>(lateness.nanoseconds) / 1e6, lateness.share / 10,
+           lateness.before_first < 0 ? ""
+           : before > 0.7            ? ", before a step's first tensor"
+           : before < 0.3            ? ", between a step's tensors"
+                                     : "",
+           cause.empty() ? "." : "; " + cause + ".");
+}
+
 void Engine::launch(negotiate::Launch& launch) {
   news_for_others_ = true;
   if (timeline_.active()) {
@@ -412,6 +448,7 @@ void Engine::started(const LaunchRun& run) {
 }
 
 void Engine::finished(LaunchRun& run, const Status& status, bool is_over) {
+  last_ranks_.busy();
   if (is_over && timeline_.active()) {
     const std::string& first = run.launch().tensors.front()->name;
     for (const execute::Trace::Part& part : run.trace().parts()) {

@@ -25,6 +25,7 @@
 #include "core/engine/baton.h"
 #include "core/engine/bucket_demand.h"
 #include "core/engine/holder_watch.h"
+#include "core/engine/last_ranks.h"
 #include "core/engine/roll_call.h"
 #include "core/knobs/knobs.h"
 #include "core/launch/launcher.h"
@@ -96,6 +97,9 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // done already.
   bool then(HandleState* handle, const Continuation& continuation);
 
+  // The latest rank that all were told to be late, and how many such there were.
+  std::pair<std::uint64_t, negotiate::Lateness> late_rank() const { return last_ranks_.told(); }
+
   // For the flight recorder: the line of the program at which a thread waits; "": no longer.
   void note_line(std::string_view line) const { observe::note_line(parts_.control->room(), line); }
 
@@ -143,6 +147,8 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // --- negotiate::Outcome: the holder of the baton, while it applies the log ---
   void announced(const std::string& name, int collective, std::span<const wire::RankRange> ranks) override
       RODA_REQUIRES(baton_);
+  void complete(const negotiate::Agreed& tensor, std::int32_t last) override RODA_REQUIRES(baton_);
+  void late(const negotiate::Lateness& lateness) override RODA_REQUIRES(baton_);
   void launch(negotiate::Launch& launch) override RODA_REQUIRES(baton_);
   void refuse(std::int32_t set, const std::string& name, const Status& error) override RODA_REQUIRES(baton_);
   void announce_again(std::int32_t set, int bit) override RODA_REQUIRES(baton_);
@@ -177,6 +183,11 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   static constexpr std::uint32_t kSpinningTurn = 16;
   std::uint32_t turn() const { return wait_policy_.spins() ? kSpinningTurn : 1; }
   std::uint32_t first_turn() const { return turn() - 1; }
+  // Idle turns after which a thread is said to wait: a shorter wait is not worth a look at the clock.
+  std::uint32_t noticed_turn() const { return first_turn() + 4 * turn(); }
+  void note_idle() RODA_REQUIRES(baton_) {
+    if (!launcher_.busy()) last_ranks_.idle();
+  }
   static constexpr std::uint32_t kSpunEnough = UINT32_MAX - kSpinningTurn;  // an idle turn that is not worth it
   // A turn in which nothing moved. While every rank has a core it spins; but the kernel may put two ranks on one core
   // for a while, and then spinning only keeps the other from what this one waits for. Looked at every fourth turn.
@@ -283,6 +294,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   CoarseClock::time_point next_deadline_look_ RODA_GUARDED_BY(baton_){};
   RollCall roll_call_ RODA_GUARDED_BY(baton_);
   observe::FlightRecorder recorder_ RODA_GUARDED_BY(baton_);
+  LastRanks last_ranks_;                                         // but for what it was told, of the holder of the baton
   CoarseClock::time_point turn_time_ RODA_GUARDED_BY(baton_){};  // zero: not looked at in this turn
   observe::StallWatch stall_watch_ RODA_GUARDED_BY(baton_);
   std::unique_ptr<tune::Tuner> tuner_ RODA_GUARDED_BY(baton_);  // rank 0's, while it tunes

@@ -200,6 +200,7 @@ bool Engine::announce() {
   for (Operation* op : news_.operations) {
     const negotiate::Request& r = op->request;
     op->recorded = recorder_.submitted({r.name, r.collective, r.dtype, r.set, op->bytes(), op->submitted});
+    last_ranks_.submitted(op->recorded);
     if (r.device >= 0 && r.collective != RODA_JOIN) demand_.submitted(TensorKind::of(r));
     announcer_.announce(op);
     if (announcer_.bytes() > wire::kMostRecordBytes) put_in_log();

@@ -88,6 +88,7 @@ Status Negotiator::apply(std::span<const std::byte> record, Outcome* outcome) {
 Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std::uint64_t looked_up_at,
                               Outcome* outcome) {
   using wire::Item;
+  speaks_ = rank;
   if (item.kind == Item::kDrained) {
     drained_.insert(rank);
     RODA_INVARIANT(static_cast<int>(drained_.size()) <= settings_.size, "no more ranks are done than the job has");
@@ -153,6 +154,12 @@ Status Negotiator::apply_item(const wire::ItemView& item, std::int32_t rank, std
       outcome->tuned(tuning);
       return {};
     }
+    case Item::kLate: {
+      Lateness lateness;
+      RODA_RETURN_IF_ERROR(wire::read_lateness(item, settings_.size, &lateness));
+      outcome->late(lateness);
+      return {};
+    }
     case Item::kDrained:
     case Item::kRollCall:
     case Item::kPresent:
@@ -188,6 +195,10 @@ Status Negotiator::apply_bits(const wire::ItemView& item, std::int32_t rank, std
     return Status::unknown("malformed control record: bits from a rank outside the process set");
   }
   const bool own = arriving_.contains(set->members.position(rank_));
+  if (bits.last >= 0) speaks_ = bits.last;
+  if (set->members.position(speaks_) < 0) {
+    return Status::unknown("malformed control record: bits that came last from a rank outside the process set");
+  }
   bits.each([&](int bit) { arrive_by_bit(set, bit, ranks, own, looked_up_at, outcome); });
   return {};
 }
@@ -228,6 +239,7 @@ void Negotiator::complete_cached(Set* set, int bit, Outcome* outcome) {
   slot.arrived.clear();
   outcome->round_over(set->id, bit);
   set->cache.touch(bit);
+  outcome->complete(*slot.agreed, speaks_);
   make_ready(set, slot.agreed, outcome);
 }
 
@@ -351,6 +363,7 @@ void Negotiator::complete_pending(Set* set, const std::string& name, Outcome* ou
   }
   if (agreed->group.size < 2) leave_groups(set, requests, outcome);
   set->pending.erase(it);
+  outcome->complete(*agreed, speaks_);
   make_ready(set, std::move(agreed), outcome);
 }
 

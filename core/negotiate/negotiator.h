@@ -52,6 +52,10 @@ class Outcome {
   virtual ~Outcome() = default;
   // Ranks have announced a tensor; for observers.
   virtual void announced(const std::string& /*name*/, int /*collective*/, std::span<const wire::RankRange> /*ranks*/) {}
+  // All ranks have announced it, `last` after the others.
+  virtual void complete(const Agreed& /*tensor*/, std::int32_t /*last*/) {}
+  // A rank keeps the others waiting, as one of them has found.
+  virtual void late(const Lateness& /*lateness*/) {}
   // Whoever takes the launch swaps it for another one, whose memory is used again.
   virtual void launch(Launch& launch) = 0;
   // The ranks disagree: every one of them ends this tensor with `error`; its name is free again.
@@ -203,6 +207,7 @@ class Negotiator {
   std::uint64_t applied_ = 0;
   wire::Parts parts_;
   wire::RankRanges arriving_;  // positions of an item's ranks, while it is applied
+  std::int32_t speaks_ = -1;   // whose word it is; of several ranks the one that came last
   Launch launch_;              // the one that is being made; kept for its memory
   std::map<std::int32_t, Set> sets_;
   std::uint64_t sets_made_ = 0;

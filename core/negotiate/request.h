@@ -94,6 +94,18 @@ struct Tuning {
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 
+// What a rank that waits has found over a number of steps: one rank came last in most of them.
+struct Lateness {
+  std::int32_t rank = -1;
+  std::int32_t steps = 0;     // in which it did
+  std::int32_t of_steps = 0;  // that were looked at
+  std::int32_t share = 0;     // of the time, per mille, in which the others waited for it
+  std::int32_t queued = 0;    // of the time, per mille, in which the main thread of one of those waited for a core
+  std::int32_t reserved = 0;
+  std::int64_t nanoseconds = 0;   // that it took longer in the median of those steps
+  std::int64_t before_first = 0;  // that it had its first tensor later, in the mean; -1: not known
+};
+
 // --- the checks that ranks' requests for one tensor must pass together, in the order and with the texts of the
 // contract
 

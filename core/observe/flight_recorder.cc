@@ -15,7 +15,7 @@
 namespace roda::observe {
 namespace {
 
-constexpr char kFlightTag[8] = {'r', 'o', 'd', 'a', 'f', 'l', 't', '2'};
+constexpr char kFlightTag[8] = {'r', 'o', 'd', 'a', 'f', 'l', 't', '3'};
 constexpr int kNear = 64;  // entries that are passed over, at most, for one that has ended
 
 std::int64_t ns(CoarseClock::time_point at) { return at.time_since_epoch().count(); }
@@ -55,12 +55,12 @@ std::string line_of(const FlightHeader& header) {
 std::string describe(const FlightEntry& entry) {
   return roda::format(
       "{{\"number\": {}, \"name\": {}, \"collective\": {}, \"dtype\": {}, \"set\": {}, \"bytes\": {}, \"submitted\": "
-      "{}, \"agreed\": {}, \"launched\": {}, \"ended\": {}, \"code\": {}, \"missing_rank\": {}, \"missing_count\": "
+      "{}, \"agreed\": {}, \"launched\": {}, \"ended\": {}, \"code\": {}, \"awaited_rank\": {}, \"missing_count\": "
       "{}}}",
       entry.number.load(), json_quote((entry.is_cut != 0 ? "…" : "") + std::string(entry.name, entry.name_bytes)),
       json_quote(roda_collective_of(entry.collective)->users), json_quote(roda_dtype_name(entry.dtype)), entry.set,
       entry.bytes, entry.submitted, entry.agreed.load(), entry.launched.load(), entry.ended.load(), entry.code.load(),
-      entry.missing_rank.load(), entry.missing_count.load());
+      entry.awaited_rank.load(), entry.missing_count.load());
 }
 
 std::string describe(std::span<std::byte> memory) {
@@ -115,7 +115,7 @@ std::uint64_t FlightRecorder::submitted(const Submission& submission) {
   entry.bytes = submission.bytes;
   entry.set = submission.set;
   entry.code.store(0, std::memory_order_relaxed);
-  entry.missing_rank.store(-1, std::memory_order_relaxed);
+  entry.awaited_rank.store(-1, std::memory_order_relaxed);
   entry.missing_count.store(0, std::memory_order_relaxed);
   entry.collective = static_cast<std::uint8_t>(submission.collective);
   entry.dtype = static_cast<std::uint8_t>(submission.dtype);
@@ -160,8 +160,15 @@ void FlightRecorder::ended(std::uint64_t number, const Status& status, Time at) 
 void FlightRecorder::missing(std::uint64_t number, std::span<const std::int32_t> ranks) {
   FlightEntry* entry = find(number);
   if (entry == nullptr || ranks.empty()) return;
-  entry->missing_rank.store(ranks.front(), std::memory_order_relaxed);
+  entry->awaited_rank.store(ranks.front(), std::memory_order_relaxed);
   entry->missing_count.store(static_cast<std::int32_t>(ranks.size()), std::memory_order_relaxed);
+}
+
+void FlightRecorder::complete(std::uint64_t number, std::int32_t last) {
+  FlightEntry* entry = find(number);
+  if (entry == nullptr) return;
+  entry->awaited_rank.store(last, std::memory_order_relaxed);
+  entry->missing_count.store(0, std::memory_order_relaxed);
 }
 
 void FlightRecorder::uses(std::string_view transport) {

@@ -19,7 +19,7 @@ namespace roda::observe {
 
 // Layout in memory: a header, then entries in a ring.
 struct FlightHeader {
-  char tag[8];  // "rodaflt2" once the rest is there
+  char tag[8];  // "rodaflt3" once the rest is there
   std::uint32_t entries;
   std::uint32_t entry_bytes;
   std::int32_t rank;
@@ -51,8 +51,9 @@ struct FlightEntry {
   std::uint64_t bytes;
   std::int32_t set;
   std::atomic<std::int32_t> code;  // of the error that it ended with
-  // Of the ranks that have not submitted it, as far as was looked: the first, and how many there are. -1, 0: not known.
-  std::atomic<std::int32_t> missing_rank;
+  // The first of the ranks that have not submitted it, as far as was looked, and how many there are; -1, 0: not known.
+  // Once all have, the rank that came last, and 0.
+  std::atomic<std::int32_t> awaited_rank;
   std::atomic<std::int32_t> missing_count;
   std::uint8_t collective;
   std::uint8_t dtype;
@@ -95,6 +96,7 @@ class FlightRecorder {
   void launched(std::uint64_t number, Time at);
   void ended(std::uint64_t number, const Status& status, Time at);
   void missing(std::uint64_t number, std::span<const std::int32_t> ranks);
+  void complete(std::uint64_t number, std::int32_t last);
   void uses(std::string_view transport);
 
  private:

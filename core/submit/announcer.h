@@ -66,6 +66,12 @@ class Announcer {
     return record.end();
   }
 
+  // The operation announced by `bit`, or null.
+  const Operation* announced(std::int32_t id, int bit) const {
+    const auto set = sets_.find(id);
+    if (bit < 0 || set == sets_.end() || static_cast<std::size_t>(bit) >= set->second.announced.size()) return nullptr;
+    return set->second.announced[static_cast<std::size_t>(bit)];
+  }
   // The operation announced by `bit`, or null; forgets it. With a name only if it is the operation of that name: a
   // tensor may leave the cache between its agreement and its launch, and the bit then stands for another one.
   Operation* take_announced(std::int32_t id, int bit, std::optional<std::string_view> name = {}) {

@@ -125,6 +125,7 @@ class Combiner {
  private:
   struct Held {
     RankRanges who;
+    std::int32_t last = -1;              // of `who`
     RankRanges ahead;                    // whose announcements of this round have travelled already
     std::uint64_t applied = UINT64_MAX;  // the least of the headers of `who`
     bool listed = false;                 // in `complete`
@@ -172,7 +173,8 @@ class Combiner {
   void take_bits(const Bits& bits, const RecordHeader& header, Set* set, Clock::time_point now) {
     const RankRange speaker{header.rank, header.rank};
     const std::span<const RankRange> ranks = bits.ranks.empty() ? std::span(&speaker, 1) : bits.ranks;
-    bits.each([&](int bit) { take_bit(bit, ranks, header.applied, set, now); });
+    const std::int32_t last = bits.last < 0 ? header.rank : bits.last;
+    bits.each([&](int bit) { take_bit(bit, ranks, header.applied, set, now).last = last; });
   }
 
   static Held& held_of(int bit, Set* set) {
@@ -193,12 +195,12 @@ class Combiner {
     return held;
   }
 
-  void take_bit(int bit, std::span<const RankRange> ranks, std::uint64_t applied, Set* set, Clock::time_point now) {
+  Held& take_bit(int bit, std::span<const RankRange> ranks, std::uint64_t applied, Set* set, Clock::time_point now) {
     Held& held = begin_round(bit, ranks, set);
     const bool is_new = held.who.empty();
     held.who.add(ranks);
     held.applied = std::min(held.applied, applied);
-    if (held.listed) return;
+    if (held.listed) return held;
     if (held.is_complete(set->expected)) {
       if (!is_new) std::erase(set->held, bit);
       list(bit, &held, set);
@@ -206,6 +208,7 @@ class Combiner {
       if (set->held.empty()) set->since = now;
       set->held.push_back(bit);
     }
+    return held;
   }
 
   static void take_finished(std::uint64_t sequence, std::int32_t rank, Set* set) {
@@ -252,18 +255,21 @@ class Combiner {
     const RankRanges who = set->bits[static_cast<std::size_t>(bits->front())].who;
     words_.assign((set->bits.size() + 63) / 64, 0);
     rest_.clear();
+    std::int32_t came_last = -1;  // with the last of the bits
     for (const int bit : *bits) {
       Held& held = set->bits[static_cast<std::size_t>(bit)];
       if (held.who != who) {
         rest_.push_back(bit);
         continue;
       }
+      came_last = held.last;
       words_[static_cast<std::size_t>(bit) / 64] |= std::uint64_t{1} << (bit % 64);
       leave(set->expected, &held);
     }
     const auto first = std::ranges::find_if(words_, [](std::uint64_t w) { return w != 0; });
     const auto last = std::find_if(words_.rbegin(), words_.rend(), [](std::uint64_t w) { return w != 0; }).base();
-    writer_.bits(id, static_cast<std::uint32_t>(first - words_.begin()), std::span(first, last), who.ranges());
+    writer_.bits(id, static_cast<std::uint32_t>(first - words_.begin()), std::span(first, last), who.ranges(),
+                 came_last);
     bits->swap(rest_);
   }
 

@@ -95,14 +95,14 @@ void RecordWriter::item(Item kind, std::int32_t set, std::span<const std::byte> 
 }
 
 void RecordWriter::bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words,
-                        std::span<const RankRange> ranks) {
+                        std::span<const RankRange> ranks, std::int32_t last) {
   for (; !words.empty(); words = words.subspan(std::min(kItemWords, words.size()))) {
     const auto some = words.first(std::min(kItemWords, words.size()));
     std::size_t at = 0;
     do {
       const auto who = ranks.subspan(at, std::min(kItemRanges, ranks.size() - at));
       const std::uint32_t counts[4] = {first_word, static_cast<std::uint32_t>(some.size()),
-                                       static_cast<std::uint32_t>(who.size()), 0};
+                                       static_cast<std::uint32_t>(who.size()), static_cast<std::uint32_t>(last)};
       std::byte* to = start_item(Item::kBits, set, sizeof counts + who.size_bytes() + some.size_bytes());
       std::memcpy(to, counts, sizeof counts);
       std::copy(who.begin(), who.end(), reinterpret_cast<RankRange*>(to + sizeof counts));
@@ -233,6 +233,13 @@ Status read_tuning(const ItemView& item, negotiate::Tuning* tuning) {
   return {};
 }
 
+Status read_lateness(const ItemView& item, std::int32_t size, negotiate::Lateness* lateness) {
+  if (item.payload.size() != sizeof *lateness) return malformed("a rank's lateness of a wrong size");
+  std::memcpy(lateness, item.payload.data(), sizeof *lateness);
+  if (lateness->rank < 0 || lateness->rank >= size) return malformed("the lateness of no rank");
+  return {};
+}
+
 Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks) {
   if (item.payload.size() % sizeof(std::int32_t) != 0) return malformed("a rank list of a wrong size");
   const auto* first = reinterpret_cast<const std::int32_t*>(item.payload.data());
@@ -254,6 +261,7 @@ Status read_bits(const ItemView& item, Bits* bits) {
   const std::byte* ranks = item.payload.data() + sizeof counts;
   bits->ranks = {reinterpret_cast<const RankRange*>(ranks), counts[2]};
   bits->words = {reinterpret_cast<const std::uint64_t*>(ranks + rank_bytes), counts[1]};
+  if (counts[2] != 0) bits->last = static_cast<std::int32_t>(counts[3]);
   std::int64_t after = -1;
   for (const RankRange& r : bits->ranks) {
     if (r.first < 0 || r.last < r.first || r.first <= after) return malformed("ranks out of order");

@@ -26,9 +26,9 @@ struct RecordHeader {
 };
 
 enum class Item : std::uint16_t {
-  // Cached tensors by bit: u32 first word, u32 words, u32 ranges, u32 0, RankRange ranges[] (none: the speaker alone),
-  // u64
-  // words[].
+  // Cached tensors by bit: u32 first word, u32 words, u32 ranges, i32 which of them came last, RankRange ranges[]
+  // (none:
+  // the speaker alone), u64 words[].
   kBits = 1,
   kRequest = 2,    // what one rank asks for: RequestHead in record.cc
   kFinished = 3,   // u64: launches of `set` that the speaker completed
@@ -41,6 +41,7 @@ enum class Item : std::uint16_t {
   kPart = 10,      // of an item that is too long for a record
   kRollCall = 11,  // the speaker found that nothing moves: every rank says kPresent
   kPresent = 12,
+  kLate = 15,      // negotiate::Lateness
   kSetEnded = 14,  // u64: the speaker's last launch of that removed set (Negotiator::number) has ended
   kTuning = 13,    // of rank 0: u64 threshold, u32 hold, u32 outstanding, rules' text; in force for all that follows
 };
@@ -58,13 +59,14 @@ struct ItemHeader {
 class RecordWriter {
  public:
   void begin(std::int32_t rank, std::uint64_t applied);
-  // Said by each of `ranks`; empty: by the speaker.
+  // Said by each of `ranks`, by `last` after the others; empty: by the speaker.
   void bits(std::int32_t set, std::uint32_t first_word, std::span<const std::uint64_t> words,
-            std::span<const RankRange> ranks = {});
+            std::span<const RankRange> ranks = {}, std::int32_t last = -1);
   void request(const negotiate::Request& request);
   void number(Item kind, std::int32_t set, std::uint64_t value);  // kFinished, kFlush, kClose, kSetEnded
   void add_set(std::span<const std::int32_t> ranks) { item(Item::kAddSet, 0, std::as_bytes(ranks)); }
   void tuning(const negotiate::Tuning& tuning);
+  void late(const negotiate::Lateness& lateness) { item(Item::kLate, 0, std::as_bytes(std::span(&lateness, 1))); }
   void shutdown(std::string_view how) { item(Item::kShutdown, 0, std::as_bytes(std::span(how))); }
   void plain(Item kind, std::int32_t set) { item(kind, set, {}); }  // kRemoveSet, kDrained, kRollCall, kPresent
   // Valid until the next begin().
@@ -108,11 +110,14 @@ Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request*
 Status read_number(const ItemView& item, std::uint64_t* value);
 Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks);
 Status read_tuning(const ItemView& item, negotiate::Tuning* tuning);
+// In a job of so many ranks.
+Status read_lateness(const ItemView& item, std::int32_t size, negotiate::Lateness* lateness);
 std::string read_text(const ItemView& item);  // kShutdown
 struct Bits {
   std::uint32_t first_word = 0;
   std::span<const std::uint64_t> words;
   std::span<const RankRange> ranks;  // sorted and disjoint; empty: the record's speaker
+  std::int32_t last = -1;            // that one of `ranks` which came last; -1: the record's speaker
 
   // Calls use(bit) for each bit that is set.
   void each(auto use) const {

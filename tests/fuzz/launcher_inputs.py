@@ -166,7 +166,7 @@ def operations(rng):
             "number": number, "name": name, "collective": rng.choice(("allreduce", "join")), "dtype": "float32",
             "set": rng.randrange(2), "bytes": 4096, "submitted": number, "agreed": rng.choice((0, number + 1)),
             "launched": rng.choice((0, number + 2)), "ended": rng.choice((0, number + 3)), "code": 0,
-            "missing_rank": rng.randrange(-1, 3), "missing_count": rng.randrange(3),
+            "awaited_rank": rng.randrange(-1, 3), "missing_count": rng.randrange(3),
         }
         for number, name in enumerate(names, 1)
     ]  # fmt: skip
@@ -214,7 +214,7 @@ def read_rates(_, text):
 def memory_seed(rng):
     """Write the memory of a rank."""
     numbers = rng.randrange(4), 4, 7, 0, 1, 10**18, 1, 64, 60, 10**6
-    header = flight._HEADER.pack(b"rodaflt2", 16, flight._ENTRY.size, *numbers, b"host", b"shm", 2, b"train.py:5")
+    header = flight._HEADER.pack(b"rodaflt3", 16, flight._ENTRY.size, *numbers, b"host", b"shm", 2, b"train.py:5")
     room = bytearray(header)
     for number in range(1, 17):
         times = [10, *(20 if number < 15 else 0 for _ in range(3))]

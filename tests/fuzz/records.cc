@@ -22,6 +22,15 @@ class Listener final : public negotiate::Outcome {
   void announced(const std::string&, int, std::span<const wire::RankRange> ranks) override {
     for (const wire::RankRange& r : ranks) require(r.first >= 0 && r.last < kRanks, "announced by ranks of the job");
   }
+  void complete(const negotiate::Agreed& tensor, std::int32_t last) override {
+    require(last >= 0 && last < kRanks, "a rank of the job came last");
+    say(tensor.name);
+    say(last);
+  }
+  void late(const negotiate::Lateness& lateness) override {
+    require(lateness.rank >= 0 && lateness.rank < kRanks, "a rank of the job is late");
+    say(lateness.rank, lateness.nanoseconds);
+  }
   void launch(negotiate::Launch& launch) override {
     require(!launch.tensors.empty(), "a launch of tensors");
     for (const auto& tensor : launch.tensors) say(tensor->name);
@@ -188,6 +197,7 @@ std::vector<std::string> seeds() {
   seeds.push_back(seeds[0] + seed({{2, record([&](wire::RecordWriter& w) { w.bits(0, 0, words, both); })}}));
   seeds.push_back(from_all(record([&](wire::RecordWriter& w) { w.add_set(set); })) + from_all(plain(Item::kRemoveSet)));
   seeds.push_back(seed({{1, plain(Item::kShutdown)}}) + from_all(plain(Item::kDrained)));
+  seeds.push_back(seed({{1, record([](wire::RecordWriter& w) { w.late({3, 40, 50, 120, 10, 0, 48, 2}); })}}));
   seeds.push_back(in_parts(request("x", RODA_ALLREDUCE, {1})));
   return seeds;
 }

@@ -20,7 +20,7 @@ CORE = {
     "topology": ("bootstrap",),
     "control": ("bootstrap", "wire"),
     "execute": (),
-    "observe": (),
+    "observe": ("negotiate",),
     "tune": ("negotiate",),
     "submit": ("negotiate", "wire", "execute"),
     "plan": ("execute", "knobs", "topology"),

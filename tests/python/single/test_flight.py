@@ -29,7 +29,7 @@ def operation(name: str, ago: float, far: str = "ended", **more: object) -> flig
     steps = ("submitted", "agreed", "launched", "ended")
     times = {step: at if steps.index(step) <= steps.index(far) else 0 for step in steps}
     fields = {"collective": "allreduce", "dtype": "float32", "set": 0, "bytes": 4096, "code": 0}
-    missing = {"missing_rank": -1, "missing_count": 0}
+    missing = {"awaited_rank": -1, "missing_count": 0}
     return flight.Operation(**{"number": at, "name": name, **fields, **missing, **times, **more})
 
 
@@ -108,7 +108,7 @@ def test_a_job_at_work_is_not_taken_for_one_that_hangs() -> None:
 
 
 def test_ranks_of_other_hosts_are_known_from_what_the_engine_noted() -> None:
-    waits = operation("grad", 30, "submitted", missing_rank=5, missing_count=2)
+    waits = operation("grad", 30, "submitted", awaited_rank=5, missing_count=2)
     alone, absent = diagnose([rank(0, waits, size=8), rank(1, waits, size=8)])
     assert "for rank 5 and 1 more to submit 'grad'" in alone
     assert alone.endswith("; run roda-doctor where that runs, too.")

@@ -25,7 +25,7 @@ from horovod.runner.job import Connection, HostJob
 
 OPERATION = {
     "number": 1, "name": "grad", "collective": "allreduce", "dtype": "float32", "set": 0, "bytes": 4, "submitted": 1,
-    "agreed": 2, "launched": 3, "ended": 4, "code": 0, "missing_rank": -1, "missing_count": 0,
+    "agreed": 2, "launched": 3, "ended": 4, "code": 0, "awaited_rank": -1, "missing_count": 0,
 }  # fmt: skip
 RANK = {
     "rank": 0, "size": 2, "pid": 7, "generation": 1, "host": "h", "transports": "shm", "where": "", "wall_offset": 0,
@@ -138,7 +138,7 @@ def test_a_name_that_runs_and_is_waited_for_again() -> None:
 def memory(entries: int = 4, **more: object) -> bytes:
     told = {"rank": 1, "size": 4, "pid": 7, "host": b"h", **more}
     numbers = entries, flight._ENTRY.size, told["rank"], told["size"], told["pid"], 0, 1, 0, 1, 4, 4, 4
-    header = flight._HEADER.pack(b"rodaflt2", *numbers, told["host"], b"shm", 0, b"")
+    header = flight._HEADER.pack(b"rodaflt3", *numbers, told["host"], b"shm", 0, b"")
     entry = flight._ENTRY.pack(1, 1, 2, 3, 4, 4, 0, 0, -1, 0, 0, 7, 4, 0, b"grad")
     return header + entry * told.get("there", entries)
 

@@ -31,10 +31,10 @@ def rank(taken: int, operations: list[flight.Operation], ended: int = 0, sent: i
 
 
 def operation(
-    name: str, submitted: float, agreed: float = 0, launched: float = 0, ended: float = 0
+    name: str, submitted: float, agreed: float = 0, launched: float = 0, ended: float = 0, last: int = -1
 ) -> flight.Operation:
     times = [int(at * SECOND) for at in (submitted, agreed, launched, ended)]
-    return flight.Operation(int(submitted * 1000) + 1, name, "allreduce", "float32", 0, 4, *times, 0, -1, 0)
+    return flight.Operation(int(submitted * 1000) + 1, name, "allreduce", "float32", 0, 4, *times, 0, last, 0)
 
 
 def test_rates_are_of_what_lies_between_two_looks() -> None:
@@ -63,10 +63,12 @@ def test_steps_are_told_by_names_that_come_again() -> None:
     assert told.steps == pytest.approx(0.5)
 
 
-def steps_of_rank(every: float, last: float, taken: int, number: int = 0, waits: float = 0.0) -> flight.Rank:
-    """Return a rank with an operation at the end of each step, for which it waited a part of the step."""
+def steps_of_rank(
+    every: float, last: float, taken: int, number: int = 0, waits: float = 0.0, late: int = 0
+) -> flight.Rank:
+    """Return a rank with an operation at the end of each step, for which it waited for a late rank a part of it."""
     ends = [at * every for at in range(1, 200) if at * every <= last]
-    operations = [operation("grad", end - waits * every, end, end, end) for end in ends]
+    operations = [operation("grad", end - waits * every, end, end, end, late) for end in ends]
     told = rank(taken, operations, ended=len(ends), sent=4 * len(ends))
     told.rank, told.size, told.last = number, 4, len(ends)
     return told
@@ -93,17 +95,25 @@ def test_a_rank_that_is_gone_does_nothing() -> None:
 
 
 def test_a_straggler_of_a_slow_job_is_named() -> None:
-    def looks(waits: list[float]) -> list[rates]:
+    def looks(waits: list[float], late: list[int]) -> list[rates]:
         return [
-            rates(steps_of_rank(0.1, 9, 9, number, share), steps_of_rank(0.1, 10, 10, number, share))
+            rates(*(steps_of_rank(0.1, taken, taken, number, share, late[number]) for taken in (9, 10)))
             for number, share in enumerate(waits)
         ]
 
-    late = looks([0, 0.48, 0.48, 0.48])
+    late = looks([0.08, 0.48, 0.48, 0.48], [3, 0, 0, 0])
     assert diagnosis(late) == ["Ranks 1 to 3 wait 48% of the time for rank 0."]
     assert diagnosis(late)[0] in top.table(late, {})
-    for even in ([0.3, 0.4, 0.4, 0.3], [0, 0.02, 0.02, 0.02], [0, 0, 0, 0.5]):
-        assert diagnosis(looks(even))[0].startswith("Nothing waits for another rank")
+    told = metrics.prometheus(late)
+    assert [float(each) for each in re.findall(r"roda_late_ratio\{.*} (.*)", told)] == pytest.approx([0.48, 0, 0, 0.08])
+    for waits, last in (([0.4] * 4, [1, 2, 3, 0]), ([0, 0.02, 0.02, 0.02], [0] * 4), ([0, 0, 0, 0.5], [0] * 4)):
+        assert diagnosis(looks(waits, last))[0].startswith("Nothing waits for another rank")
+
+
+def test_a_rank_that_submits_more_meanwhile_does_not_wait() -> None:
+    operations = [operation(name, at, 8, 8, 8, last=1) for name, at in (("a", 1), ("b", 3), ("c", 7))]
+    told = rates(rank(0, []), rank(10, operations))
+    assert (told.awaited, told.awaits, told.waits) == (1, pytest.approx(0.1), pytest.approx(0.7))
 
 
 def test_a_look_is_a_line_of_json() -> None:

@@ -49,6 +49,7 @@ class Combining : public testing::Test {
         if (item.kind == Item::kBits && read_bits(item, &bits).ok() && !bits.ranks.empty()) {
           for (const RankRange& r : bits.ranks) text += std::to_string(r.first) + "-" + std::to_string(r.last) + ":";
           bits.each([&](int bit) { text += std::to_string(bit) + " "; });
+          came_last = bits.last;
         } else if (item.kind == Item::kFinished && read_number(item, &number).ok()) {
           text += "f" + std::to_string(number) + " ";
         } else {
@@ -66,6 +67,7 @@ class Combining : public testing::Test {
   RecordWriter writer;
   Combiner::Clock::time_point now{};
   std::uint64_t last_applied = 0;
+  std::int32_t came_last = -1;
 };
 
 TEST_F(Combining, OneRecordForAllRanksBelow) {
@@ -75,6 +77,7 @@ TEST_F(Combining, OneRecordForAllRanksBelow) {
   say_bits(4, 0b11, 9);
   EXPECT_EQ(heard(), Texts{"2-4:0 1 "});
   EXPECT_EQ(last_applied, 5u);
+  EXPECT_EQ(came_last, 4);
   EXPECT_EQ(combiner.deadline(), Combiner::Clock::time_point::max());
 }
 

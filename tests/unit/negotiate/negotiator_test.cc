@@ -32,6 +32,33 @@ TEST(Negotiator, ASecondRoundCostsOneBit) {
   EXPECT_EQ(job.diary().lines, (Lines{"launch 0#1 a", "launch 0#2 a"}));
 }
 
+TEST(Negotiator, TellsWhoCameLast) {
+  Job job({.size = 4});
+  for (const int rank : {3, 0, 1, 2}) job.submit(make_request(rank, "a"));
+  for (const int rank : {0, 2, 3, 1}) job.submit(make_request(rank, "a"));
+  const std::uint64_t word = 1;
+  const wire::RankRange others[] = {{1, 3}};
+  job.submit(make_request(0, "a"));
+  job.say(3, [&](wire::RecordWriter& w) { w.bits(0, 0, std::span(&word, 1), others, 2); });
+  for (const Diary& diary : job.diaries) EXPECT_EQ(diary.came_last.at("a"), (std::vector<std::int32_t>{2, 1, 2}));
+  wire::RecordWriter writer;
+  writer.begin(1, job.at(0).applied());
+  writer.bits(0, 0, std::span(&word, 1), others, 4);
+  Diary diary;
+  EXPECT_NE(job.at(0).apply(writer.end(), &diary).message().find("came last"), std::string::npos);
+}
+
+TEST(Negotiator, HandsOnThatARankIsLate) {
+  Job job({.size = 4});
+  job.say(1, [](wire::RecordWriter& w) { w.late({.rank = 3}); });
+  EXPECT_EQ(job.diary(2).lines, std::vector<std::string>{"late 3"});
+  wire::RecordWriter writer;
+  writer.begin(1, job.at(0).applied());
+  writer.late({.rank = 4});
+  Diary diary;
+  EXPECT_FALSE(job.at(0).apply(writer.end(), &diary).ok()) << "there is no such rank";
+}
+
 TEST(Negotiator, BatchesWhatBecomesReadyWhileBusy) {
   Job job(settings_for(2));
   for (const char* name : {"a", "b", "c", "d", "e"}) {

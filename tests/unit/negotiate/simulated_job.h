@@ -15,6 +15,8 @@ namespace roda::negotiate {
 // Writes down what follows from the log as text, so that ranks can be compared.
 class Diary final : public Outcome {
  public:
+  void complete(const Agreed& tensor, std::int32_t last) override { came_last[tensor.name].push_back(last); }
+  void late(const Lateness& lateness) override { lines.push_back("late " + std::to_string(lateness.rank)); }
   void launch(Launch& l) override {
     std::string text = "launch " + std::to_string(l.set) + "#" + std::to_string(l.sequence);
     for (const auto& t : l.tensors) text += " " + t->name;
@@ -51,6 +53,7 @@ class Diary final : public Outcome {
   std::vector<std::string> lines;
   std::vector<Launch> launches;
   std::map<std::string, std::string> errors;
+  std::map<std::string, std::vector<std::int32_t>> came_last;
   std::vector<int> again;  // these two are about this rank's own announcements: they differ between ranks
   std::vector<int> freed;
   std::vector<int> contradicted;

@@ -53,6 +53,8 @@ TEST_F(Flight, TellsHowFarAnOperationCame) {
   recorder.ended(number, Status::invalid("no"), Time(std::chrono::nanoseconds(8)));
   const std::array missing{1, 3};
   recorder.missing(submit("waits"), missing);
+  recorder.missing(number, missing);
+  recorder.complete(number, 2);
   const nlohmann::json told = dump();
   EXPECT_EQ(told["cause"], "rank 2 \"died\"");
   EXPECT_EQ(told["cause_rank"], 2);
@@ -71,7 +73,9 @@ TEST_F(Flight, TellsHowFarAnOperationCame) {
   EXPECT_EQ(grad["launched"], 7);
   EXPECT_EQ(grad["ended"], 8);
   EXPECT_EQ(grad["code"], int{RODA_ERR_INVALID});
-  EXPECT_EQ(operations.at("waits")["missing_rank"], 1);
+  EXPECT_EQ(grad["awaited_rank"], 2);
+  EXPECT_EQ(grad["missing_count"], 0);
+  EXPECT_EQ(operations.at("waits")["awaited_rank"], 1);
   EXPECT_EQ(operations.at("waits")["missing_count"], 2);
 }
 

@@ -8,11 +8,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from horovod import _roda
-from horovod.common import mpi_comm, program_end, rank_process, stacks, util
+from horovod.common import mpi_comm, program_end, rank_process, stacks, stragglers, util
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.mpi_comm import was_launched_by_mpi
 from horovod.common.operations import (
@@ -226,6 +226,17 @@ class HorovodBasics:
     def stop_timeline(self) -> None:
         """Close the timeline's file."""
         self._check_timeline(_roda.stop_timeline())
+
+    def on_straggler(self, call: Callable[[stragglers.Straggler], object]) -> None:
+        """Have a function told of each rank that keeps the others waiting in most steps; on any rank, before init too.
+
+        Parameters
+        ----------
+        call : callable
+            What is called, on a thread of Horovod's, with a :class:`~horovod.common.stragglers.Straggler`. A rank is
+            told of once, and again after it has been better. An exception is logged.
+        """
+        stragglers.tell(call)
 
     @staticmethod
     def _check_timeline(code: int) -> None:

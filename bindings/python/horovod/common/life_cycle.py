@@ -20,6 +20,7 @@ mpi_built = basics.mpi_built
 mpi_enabled = basics.mpi_enabled
 mpi_threads_supported = basics.mpi_threads_supported
 nccl_built = basics.nccl_built
+on_straggler = basics.on_straggler
 rank = basics.rank
 rocm_built = basics.rocm_built
 shutdown = basics.shutdown
@@ -30,5 +31,5 @@ stop_timeline = basics.stop_timeline
 __all__ = [
     "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "gloo_built", "gloo_enabled", "init",
     "is_homogeneous", "is_initialized", "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported",
-    "nccl_built", "rank", "rocm_built", "shutdown", "size", "start_timeline", "stop_timeline",
+    "nccl_built", "on_straggler", "rank", "rocm_built", "shutdown", "size", "start_timeline", "stop_timeline",
 ]  # fmt: skip

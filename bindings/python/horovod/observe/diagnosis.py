@@ -96,7 +96,7 @@ class _Wait:
         self.waiting = {rank.rank for rank in having}
         self.seconds = max(rank.seconds_since(rank.by_key[key].submitted) for rank in having)
         first = next((rank.by_key[key] for rank in having if rank.by_key[key].missing_count), None)
-        self.missing = set() if first is None else {first.missing_rank}
+        self.missing = set() if first is None else {first.awaited_rank}
         self.missing_count = 0 if first is None else first.missing_count
         # Members of a set are those that ever used it, as far as is remembered.
         self.missing |= {rank.rank for rank in ranks if _is_missing(rank, key)}

@@ -71,7 +71,7 @@ class Operation:
     launched: int = of(_TIME)
     ended: int = of(_TIME)
     code: int = of(whole(-_MOST_32 - 1, _MOST_32))
-    missing_rank: int = of(whole(-1, _MOST_32))
+    awaited_rank: int = of(whole(-1, _MOST_32))
     missing_count: int = of(whole(0, _MOST_32))
 
     @property
@@ -172,7 +172,7 @@ def _operation(data: bytes) -> Operation | None:
 
 
 def _rank(room: bytes) -> Rank | None:
-    if room[:8] != b"rodaflt2":
+    if room[:8] != b"rodaflt3":
         return None
     if len(room) < _HEADER.size:
         raise NoRecordError(f"the memory of a rank has {len(room)} bytes; expected: at least {_HEADER.size}")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from horovod.observe.rates import Rates
+from horovod.observe.rates import Rates, lateness
 from horovod.runner.util.door import Door
 
 _METRICS: dict[str, tuple[str, str, Callable[[Rates], float | None]]] = {
@@ -25,6 +25,10 @@ def _label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+def _labels(each: Rates) -> str:
+    return f'rank="{each.rank.rank}",host="{_label(each.rank.host)}",pid="{each.rank.pid}"'
+
+
 def prometheus(told: Sequence[Rates]) -> str:
     """Return the metrics in Prometheus' text format."""
     lines = []
@@ -33,8 +37,9 @@ def prometheus(told: Sequence[Rates]) -> str:
         for each in told:
             value = value_of(each)
             if value is not None:
-                labels = f'rank="{each.rank.rank}",host="{_label(each.rank.host)}",pid="{each.rank.pid}"'
-                lines.append(f"{name}{{{labels}}} {float(value):.17g}")
+                lines.append(f"{name}{{{_labels(each)}}} {float(value):.17g}")
+    lines += ["# HELP roda_late_ratio Share of the time in which others wait for it.", "# TYPE roda_late_ratio gauge"]
+    lines += [f"roda_late_ratio{{{_labels(each)}}} {lateness(told, each.rank.rank):.17g}" for each in told]
     return "\n".join(lines) + "\n"
 
 

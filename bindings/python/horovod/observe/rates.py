@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from horovod.common import model
 from horovod.common.model import of
 from horovod.observe import flight
 from horovod.observe.diagnosis import diagnose, in_brief, ranks_in_words
-from horovod.observe.steps import length, union, within
+from horovod.observe.steps import Interval, length, union, within
 
 _MOST_WINDOW_NS = 60 * 10**9
 _MUCH = 0.1  # of the time, for others to be waited for
@@ -31,6 +32,8 @@ class Rates:
     waits: float = of(_RATE)  # share of the time in which something waits for other ranks
     runs: float = of(_RATE)  # share of the time in which data move
     oldest_wait: float = of(_RATE)  # seconds
+    awaited: int = of(model.whole(-1, 2**31 - 1))  # the rank that it waits for most, which comes last; -1: none
+    awaits: float = of(_RATE)  # share of the time in which it waits for that one, and submits nothing
     rank: flight.Rank = None  # type: ignore[assignment]  # told apart from the rest
 
 
@@ -51,10 +54,21 @@ def _ends(rank: flight.Rank) -> list[list[int]]:
     return [own for own in ends.values() if own[-1] > own[0]]
 
 
+def _waits_by_last(rank: flight.Rank) -> dict[int, list[Interval]]:
+    """Return when a rank waited, and submitted nothing, for each rank that came last then."""
+    submitted = sorted(each.submitted for each in rank.operations)
+    waits: dict[int, list[Interval]] = defaultdict(list)
+    for each in rank.operations:
+        if each.agreed and each.awaited_rank not in (-1, rank.rank):
+            waits[each.awaited_rank].append((submitted[bisect_right(submitted, each.agreed) - 1], each.agreed))
+    return {last: union(own) for last, own in waits.items()}
+
+
 def rates(before: flight.Rank, after: flight.Rank) -> Rates:
     """Return what a rank did lately: between two looks at it, or in its last steps where that is longer."""
     if after.process == "gone":
-        return Rates(operations=0.0, bytes=0.0, steps=0.0, waits=0.0, runs=0.0, oldest_wait=0.0, rank=after)
+        nothing = {"operations": 0.0, "bytes": 0.0, "steps": 0.0, "waits": 0.0, "runs": 0.0, "oldest_wait": 0.0}
+        return Rates(**nothing, awaited=-1, awaits=0.0, rank=after)
     ends = _ends(after)  # names come more than once in some steps: the median tells of steps
     period = statistics.median((own[-1] - own[0]) / (len(own) - 1) for own in ends) if ends else 0
     begin = min(before.taken, after.taken - int(_STEPS * period))
@@ -69,6 +83,8 @@ def rates(before: flight.Rank, after: flight.Rank) -> Rates:
     span = max(window[1] - window[0], 1)
     waits = union((each.submitted, each.agreed or each.ended or after.taken) for each in after.operations)
     runs = union((each.launched, each.ended or after.taken) for each in after.operations if each.launched)
+    awaits = {last: length(within(own, window)) / span for last, own in _waits_by_last(after).items()}
+    awaited = max(awaits, key=awaits.__getitem__, default=-1)
     return Rates(
         rank=after,
         operations=operations / seconds,
@@ -77,6 +93,8 @@ def rates(before: flight.Rank, after: flight.Rank) -> Rates:
         waits=length(within(waits, window)) / span,
         runs=length(within(runs, window)) / span,
         oldest_wait=max((after.seconds_since(each.submitted) for each in after.operations if each.waits), default=0.0),
+        awaited=awaited,
+        awaits=awaits.get(awaited, 0.0),
     )
 
 
@@ -102,17 +120,21 @@ def rates_of(line: str) -> list[Rates]:
     return [replace(rates, rank=rank) for rates, rank in zip(told, ranks)]
 
 
+def lateness(told: Sequence[Rates], rank: int) -> float:
+    """Return the largest share of the time in which another rank waits for this one."""
+    return max((each.awaits for each in told if each.awaited == rank), default=0.0)
+
+
 def straggler(told: Sequence[Rates]) -> str:
-    """Return who waits for whom, in words, of a job at work; nothing where no few ranks hold the others up."""
-    most = max((each.waits for each in told), default=0.0)
-    late = [each.rank.rank for each in told if each.waits < most / 4]
-    waiting = [each for each in told if each.waits >= most / 2]
-    if most < _MUCH or not late or 2 * len(late) > len(told):
+    """Return who waits for whom, in words, of a job at work; nothing where no rank holds most others up."""
+    late = max((each.awaited for each in told), key=lambda rank: lateness(told, rank), default=-1)
+    waiting = [each for each in told if each.awaited == late and each.awaits >= max(_MUCH, lateness(told, late) / 2)]
+    if late < 0 or 2 * len(waiting) < len(told) - 1 or not waiting:
         return ""
-    waits = statistics.median(each.waits for each in waiting)
+    waits = statistics.median(each.awaits for each in waiting)
     who = ranks_in_words(each.rank.rank for each in waiting)
     verb = "waits" if len(waiting) == 1 else "wait"
-    return f"{who[0].upper()}{who[1:]} {verb} {waits:.0%} of the time for {ranks_in_words(late)}."
+    return f"{who[0].upper()}{who[1:]} {verb} {waits:.0%} of the time for {ranks_in_words([late])}."
 
 
 def diagnosis(told: Sequence[Rates]) -> list[str]:

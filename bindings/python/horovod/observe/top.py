@@ -23,7 +23,7 @@ from horovod.observe.diagnosis import bytes_in_words
 from horovod.observe.jobs import find_job
 from horovod.observe.metrics import Metrics
 from horovod.observe.others import Others, add_others
-from horovod.observe.rates import Rates, diagnosis, line_of, rates, rates_of
+from horovod.observe.rates import Rates, diagnosis, lateness, line_of, rates, rates_of
 from horovod.runner.util import network
 from horovod.version import add_version
 
@@ -63,7 +63,7 @@ def table(
     width = max((len(each.rank.host) for each in told), default=4)
     head = (
         f"{'rank':>5} {'host':{width}} {'process':>8} {'state':8} {'steps/s':>8} {'ops/s':>9} {'bytes/s':>10} "
-        "wait  run  transports"
+        "wait late  run  transports"
     )
     columns = size.columns if size else len(head) + 1000
     room = max(size.lines - _OTHER_LINES, 1) if size else len(told)
@@ -73,7 +73,8 @@ def table(
         steps = "-" if each.steps is None else f"{each.steps:.3g}"
         line = (
             f"{rank.rank:5} {rank.host:{width}} {rank.pid:8} {rank.process:8} {steps:>8} {each.operations:9.1f} "
-            f"{bytes_in_words(each.bytes):>10} {each.waits:4.0%} {each.runs:4.0%}  {rank.transports}"
+            f"{bytes_in_words(each.bytes):>10} {each.waits:4.0%} {lateness(told, rank.rank):4.0%} {each.runs:4.0%}  "
+            f"{rank.transports}"
         )
         lines.append(line[:columns] if rank.process == "running" else paint(line[:columns], "31"))
     lines += [f"… and {len(told) - room} more ranks"] * (len(told) > room)
@@ -91,7 +92,8 @@ def as_json(told: Sequence[Rates], unknown: Mapping[str, str]) -> str:
         {
             "rank": each.rank.rank, "host": each.rank.host, "pid": each.rank.pid, "state": each.rank.process,
             "steps_per_second": each.steps, "operations_per_second": each.operations, "bytes_per_second": each.bytes,
-            "wait_ratio": each.waits, "run_ratio": each.runs, "oldest_wait_seconds": each.oldest_wait,
+            "wait_ratio": each.waits, "late_ratio": lateness(told, each.rank.rank), "run_ratio": each.runs,
+            "oldest_wait_seconds": each.oldest_wait,
             "transports": each.rank.transports,
         }
         for each in told

@@ -1,0 +1,73 @@
+"""Who is told of a rank that keeps the others waiting."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from horovod import _roda
+
+_LOOK_S = 0.5
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """A rank that came last in most of a number of steps, as one of those that wait for it has found.
+
+    Attributes
+    ----------
+    rank : int
+        The rank.
+    host : str
+        The name of its host.
+    steps, of_steps : int
+        In how many of the steps that were looked at.
+    share : float
+        Of the time, in which the others waited for it.
+    seconds : float
+        For which they did, in the median of those steps.
+    before_first : float or None
+        For how many it was late with the first tensor of a step already: the rest came between a step's tensors. None
+        in a program that waits for each tensor before it submits the next.
+    """
+
+    rank: int
+    host: str
+    steps: int
+    of_steps: int
+    share: float
+    seconds: float
+    before_first: float | None
+
+
+_lock = threading.Lock()
+_told: list[Callable[[Straggler], object]] = []
+
+
+def tell(call: Callable[[Straggler], object]) -> None:
+    """Have a function called from now on, on a thread of its own."""
+    with _lock:
+        _told.append(call)
+        if len(_told) == 1:
+            threading.Thread(target=_run, name="horovod-stragglers", daemon=True).start()
+
+
+def _run() -> None:
+    seen = "{}"
+    pause = threading.Event()
+    while not pause.wait(_LOOK_S):
+        latest = _roda.describe_straggler()
+        if latest != seen and latest != "{}":
+            news = json.loads(latest)
+            del news["number"]
+            with _lock:
+                calls = list(_told)
+            for call in calls:
+                try:
+                    call(Straggler(**news))
+                except Exception:
+                    logging.getLogger("horovod").exception("A function given to hvd.on_straggler failed.")
+        seen = latest

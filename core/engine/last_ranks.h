@@ -1,0 +1,103 @@
+// How long this rank waits for ranks that come last, and what it has heard of those that always do.
+//
+// Owned by the holder of the baton, but for told().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/negotiate/request.h"
+#include "core/observe/rank_load.h"
+#include "core/observe/straggler_watch.h"
+#include "plugins/base/coarse_clock.h"
+#include "plugins/base/mutex.h"
+
+namespace roda::engine {
+
+class LastRanks {
+ public:
+  // A thread that waits has had nothing to do for some turns, and no data move.
+  void idle() {
+    if (idle_since_ == 0) idle_since_ = now();
+  }
+  bool is_idle() const { return idle_since_ != 0; }
+  // Something of this rank moves.
+  void busy() { idle_since_ = 0; }
+  // The thread has what it waited for: what it submits next is a step's first tensor, in a program that submits several
+  // tensors before it waits.
+  void wait_is_over() {
+    busy();
+    if (submitted_ != 0) has_steps_ = submitted_ > 1;
+    submitted_ = 0;
+  }
+  // By its number in the flight recorder.
+  void submitted(std::uint64_t number) {
+    busy();
+    if (submitted_++ == 0) first_ = number;
+  }
+
+  // All ranks have announced a tensor of this rank's: the `number` submitted at that time, of which `last` came last.
+  // `counts`: whether it is for this rank to say how long it has waited. What is to be told to all ranks.
+  std::optional<negotiate::Lateness> complete(const negotiate::Agreed& tensor, std::int32_t last, bool counts,
+                                              std::uint64_t number, CoarseClock::time_point submitted,
+                                              CoarseClock::time_point at) {
+    observe::StragglerWatch::Complete told{.tensor = key_of(tensor), .last = last};
+    if (counts && idle_since_ != 0) told.waited = now() - idle_since_;
+    if (number == first_ && has_steps_) told.first = (at - submitted).count();
+    busy();
+    auto lateness = watch_.complete(told, at);
+    if (lateness) lateness->queued = observe::queued_share(before(), observe::read_load());
+    if (watch_.windows() != windows_) look(at);
+    return lateness;
+  }
+
+  // Told of any rank; with the cause, where that is this one.
+  std::string heard(const negotiate::Lateness& lateness, bool is_own) {
+    const MutexLock lock(mutex_);
+    told_ = lateness;
+    ++heard_;
+    return is_own ? observe::cause_of(before(), observe::read_load(), lateness.share, lateness.queued) : "";
+  }
+  // Any thread. The latest, and how many there were.
+  std::pair<std::uint64_t, negotiate::Lateness> told() const {
+    const MutexLock lock(mutex_);
+    return {heard_, told_};
+  }
+
+ private:
+  const observe::RankLoad& before() const { return before_.at != 0 ? before_ : latest_; }
+  static std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+  // Unnamed tensors have a number of their own each time.
+  static std::uint64_t key_of(const negotiate::Agreed& tensor) {
+    const auto set = static_cast<std::uint64_t>(tensor.set) << 32;
+    if (tensor.cache_bit >= 0) return set + static_cast<std::uint64_t>(tensor.cache_bit) + 1;
+    const std::string_view name = tensor.name;
+    return set ^ std::hash<std::string_view>()(name.substr(0, name.find_last_not_of("0123456789") + 1));
+  }
+  // What slows this rank is looked at from one window of steps to the next, or over a second where those are shorter.
+  void look(CoarseClock::time_point at) {
+    windows_ = watch_.windows();
+    if (at < next_look_) return;
+    next_look_ = at + std::chrono::seconds(1);
+    before_ = std::exchange(latest_, observe::read_load());
+  }
+
+  observe::StragglerWatch watch_;
+  std::uint64_t windows_ = UINT64_MAX;  // that were looked at; the first look comes before any
+  std::int64_t idle_since_ = 0;         // 0: not idle
+  std::uint64_t first_ = 0;             // the first that was submitted after a wait
+  std::uint64_t submitted_ = 0;         // since a wait
+  bool has_steps_ = false;
+  observe::RankLoad before_, latest_;
+  CoarseClock::time_point next_look_{};
+  mutable Mutex mutex_;
+  negotiate::Lateness told_ RODA_GUARDED_BY(mutex_);
+  std::uint64_t heard_ RODA_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace roda::engine

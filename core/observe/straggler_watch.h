@@ -1,0 +1,64 @@
+// Finds the rank that keeps the others waiting in most steps, from what one of those that wait sees: which rank came
+// last with each tensor (the log tells), and how long this rank had nothing else to do by then.
+//
+// A step is a round of one tensor: of the first that comes again soon enough. Names need not be known before.
+//
+// Pure but for the times it is given; memory of a fixed size. Not thread-safe: owned by the holder of the baton.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "core/negotiate/request.h"
+#include "plugins/base/coarse_clock.h"
+
+namespace roda::observe {
+
+class StragglerWatch {
+ public:
+  using Time = CoarseClock::time_point;
+  static constexpr int kSteps = 50;                  // that are judged together
+  static constexpr int kMost = kSteps * 4 / 5;       // in which a straggler is waited for
+  static constexpr int kFew = kSteps * 2 / 5;        // in fewer it is none any more, and may be named again
+  static constexpr int kShare = 100;                 // of the time, per mille: less is not worth a word
+  static constexpr int kNoticed = 20;                // a wait of 1/20 of a step, or more, counts
+  static constexpr std::int64_t kLeast = 1'000'000;  // ns: of two ranks that wake up one is always later than the other
+
+  struct Complete {
+    std::uint64_t tensor = 0;  // the same in each round
+    std::int32_t last = -1;    // the rank that came last
+    std::int64_t waited = 0;   // ns in which this rank did nothing but wait for it
+    std::int64_t first = -1;   // of a step's first tensor: ns since this rank submitted it; -1: of another one
+  };
+  // All ranks have announced a tensor, now. A rank to be named, once it has kept this one waiting in a window of steps;
+  // again only after a window in which it has not.
+  std::optional<negotiate::Lateness> complete(const Complete& tensor, Time now);
+
+  // Windows that have ended.
+  std::uint64_t windows() const { return windows_; }
+
+ private:
+  struct Step {
+    std::int32_t rank = -1;        // that this rank waited for most
+    std::int64_t waited = 0;       // ns
+    std::int32_t first_rank = -1;  // that came last with the first tensor
+    std::int64_t first = 0;        // so many ns after this rank
+  };
+  static void wait(const Complete& tensor, Step* step);
+  bool is_step_over(std::uint64_t tensor);
+  std::optional<negotiate::Lateness> judge(Time now);
+
+  std::array<Step, kSteps> steps_{};
+  int count_ = 0;  // of steps_ that are over
+  Time begin_{};   // of the first of them
+  std::uint64_t windows_ = 0;
+  std::int32_t named_ = -1;
+  // The tensor that tells steps apart is chosen anew after 1, 2, 4, ... tensors among which it does not come again
+  // (R. P. Brent, "An improved Monte Carlo factorization algorithm", BIT 20, 1980).
+  std::uint64_t anchor_ = 0;
+  std::uint32_t since_ = 0;
+  std::uint32_t patience_ = 1;
+};
+
+}  // namespace roda::observe
