@@ -26,7 +26,6 @@ import sys
 import tempfile
 import time
 import unittest
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,17 +77,13 @@ class InGloosPlace:
         return create_group(SimpleNamespace(**given, store=store, timeout=timeout), None)
 
 
-def fork_ranks(begin: Callable[[], object]) -> None:
+def fork_ranks() -> None:
     """Have the ranks of each test forked, and killed at its end."""
     import torch
     from torch.testing._internal import common_distributed
 
     kind: Any = common_distributed.MultiProcessTestCase
-    run, end = kind._run.__func__, kind.tearDown
-
-    def run_rank(cls: Any, *args: Any, **named: Any) -> None:
-        begin()
-        run(cls, *args, **named)
+    end = kind.tearDown
 
     def tear_down(self: Any) -> None:
         started = getattr(self, "processes", [])
@@ -98,19 +93,18 @@ def fork_ranks(begin: Callable[[], object]) -> None:
             process.kill()
             process.join()
 
-    kind._run, kind.tearDown = classmethod(run_rank), tear_down
+    kind.tearDown = tear_down
     kind._spawn_processes = lambda self: self._start_processes(torch.multiprocessing.get_context("fork").Process)
     common_distributed.TIMEOUT_OVERRIDE.clear()
 
 
 def run_tests(options: argparse.Namespace) -> None:
     """Run the tests that fit the pattern and write {name: [outcome, text, seconds]}."""
-    begin: Callable[[], object] = lambda: None  # noqa: E731
     if options.cuda_as_cpu:
         import cuda_as_cpu
 
-        begin = cuda_as_cpu.pretend(options.np)
-    fork_ranks(begin)
+        os.register_at_fork(after_in_child=cuda_as_cpu.pretend(options.np))
+    fork_ranks()
     if os.environ.get("RODA_REPLACE_GLOO"):
         import horovod.torch.distributed  # noqa: F401 (once for all ranks)
         import torch.distributed
