@@ -338,5 +338,5 @@ def test_all_who_ask_at_once_are_answered(monkeypatch: pytest.MonkeyPatch) -> No
         assert program.stdout.readline() == "ready\n"
         with ThreadPoolExecutor(8) as many:
             told = list(many.map(stacks.ask, [[program.pid]] * 8))
-        assert told == [{program.pid: ["<string>:6 in <module>"]}] * 8
+        assert all(set(each) == {program.pid} for each in told)
         program.communicate()

@@ -205,7 +205,7 @@ class HorovodBasics:
         """Stop the engine on every rank of the job and drop all handles; :meth:`init` may follow again."""
         error = sys.exc_info()[1]  # ``finally: hvd.shutdown()``
         if error is None and _roda.is_initialized():
-            program_end.finish()
+            program_end.leave()
         _roda.shutdown(None if error is None else f"called hvd.shutdown() after {program_end.describe(error)}")
         stacks.withdraw()
         rank_process.unmark()

@@ -38,6 +38,8 @@ _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe tak
 # Each waits for operations that a framework begins later than the program says; called before a rank leaves the job or
 # removes a process set.
 finishers: list[Callable[[], None]] = []
+# Each keeps this rank in the job while others need it there; called before it leaves, after those.
+stays: list[Callable[[], None]] = []
 
 _owner = 0  # the process that has the hooks
 _leaver = 0  # the process whose engine is shut down at its exit
@@ -361,7 +363,7 @@ def _end_with_status(error: SystemExit) -> None:
 
 def _shut_down(how: str) -> None:
     if os.getpid() == _owner and _roda.is_initialized():
-        finish()
+        leave()
         _roda.shutdown(how + _thread_ended)
 
 
@@ -369,6 +371,13 @@ def finish() -> None:
     """Wait for what frameworks have yet to begin."""
     for finisher in finishers:
         finisher()
+
+
+def leave() -> None:
+    """Wait for all that has to be over before this rank leaves the job."""
+    finish()
+    for stay in stays:
+        stay()
 
 
 def _shut_down_at_exit() -> None:

@@ -220,7 +220,7 @@ def leave_in_peace() -> None:
             _current.farewell.leave()
 
 
-program_end.finishers.append(leave_in_peace)
+program_end.stays.append(leave_in_peace)
 
 
 @atexit.register
