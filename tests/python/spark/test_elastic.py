@@ -96,7 +96,7 @@ def test_an_executor_is_killed_and_a_rank_fails_in_training(
     lost = next(task for _, task in tasks if task != tasks[2][1])
     assert re.search(rf"horovod.spark: Worker \S+/{lost}\[0\], rank \d (was|ended)", said)
     assert [task for _, task in tasks[4::3]] == [f"{lost[:-1]}{attempt}" for attempt in (1, 2)]  # Spark's retries of it
-    assert re.search(rf"Worker \S+/{lost[:-1]}1\[0\], rank 1 ended with status 1\.", said)
+    assert re.search(rf"Worker \S+/{lost[:-1]}1\[0\], rank 1 ended with status 1: KeyError: 'what is missing' \(", said)
 
 
 def fail_in_two() -> None:
