@@ -38,6 +38,14 @@ def test_links_lead_somewhere(page):
     assert not missing, missing
 
 
+def test_files_to_extend_are_there():
+    named = re.findall(r"`((?:\w+/)+[\w.]*)`", (arrows.ROOT / "docs/extending.md").read_text())
+    ours = [name for name in named if not re.search(r"NAME|FRAMEWORK", name)]
+    assert len(ours) > 20
+    below = [arrows.ROOT, arrows.ROOT / "bindings/python"]  # horovod/… is the package
+    assert not [name for name in ours if not any((folder / name).exists() for folder in below)]
+
+
 def test_pictures_are_there_and_small():
     shown = set(re.findall(r"docs/pictures/([\w.-]+)", README))
     there = {path.name: path.stat().st_size for path in (arrows.ROOT / "docs/pictures").iterdir()}
