@@ -79,7 +79,7 @@ class LastRanks {
     const std::string_view name = tensor.name;
     return set ^ std::hash<std::string_view>()(name.substr(0, name.find_last_not_of("0123456789") + 1));
   }
-  // What slows this rank is looked at from one window of steps to the next, or over a second where those are shorter.
+  // The kernel's counters of this rank are read at the end of a window of steps, but at most once a second.
   void look(CoarseClock::time_point at) {
     windows_ = watch_.windows();
     if (at < next_look_) return;

@@ -94,7 +94,7 @@ struct Tuning {
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 
-// What a rank that waits has found over a number of steps: one rank came last in most of them.
+// The finding of a rank that waits: over a number of steps another rank came last in most of them.
 struct Lateness {
   std::int32_t rank = -1;
   std::int32_t steps = 0;     // in which it did

@@ -26,9 +26,8 @@ struct RecordHeader {
 };
 
 enum class Item : std::uint16_t {
-  // Cached tensors by bit: u32 first word, u32 words, u32 ranges, i32 which of them came last, RankRange ranges[]
-  // (none:
-  // the speaker alone), u64 words[].
+  // Cached tensors by bit: u32 first word, u32 words, u32 ranges, i32 which of these ranks came last, RankRange
+  // ranges[] (none: the speaker alone), u64 words[].
   kBits = 1,
   kRequest = 2,    // what one rank asks for: RequestHead in record.cc
   kFinished = 3,   // u64: launches of `set` that the speaker completed
@@ -41,9 +40,9 @@ enum class Item : std::uint16_t {
   kPart = 10,      // of an item that is too long for a record
   kRollCall = 11,  // the speaker found that nothing moves: every rank says kPresent
   kPresent = 12,
-  kLate = 15,      // negotiate::Lateness
   kSetEnded = 14,  // u64: the speaker's last launch of that removed set (Negotiator::number) has ended
   kTuning = 13,    // of rank 0: u64 threshold, u32 hold, u32 outstanding, rules' text; in force for all that follows
+  kLate = 15,      // negotiate::Lateness
 };
 
 struct ItemHeader {

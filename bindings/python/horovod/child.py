@@ -21,7 +21,7 @@ _END_SECONDS = 3.0  # for a command to obey a signal
 class Ended:
     """A command that has ended: its status (None: it took too long and was ended) and what it printed.
 
-    Of a stream with more than ``MOST_OF_OUTPUT`` characters one more than these is kept.
+    Each stream is cut after ``MOST_OF_OUTPUT`` characters and one more, by which a caller sees that it was cut.
     """
 
     status: int | None
@@ -51,8 +51,8 @@ def _most_of(pipe: IO[str]) -> str:
 def run(command: Sequence[str], limit: float, environment: Mapping[str, str] | None = None) -> Ended:
     """Run a command for at most `limit` seconds, with all that it starts, away from the terminal.
 
-    What must speak with a terminal, goes on, or runs where this package is not, is started otherwise: ssh, which may
-    ask for a password, the ranks and their agents, and what an agent runs.
+    Other modules start by themselves the programs that speak with a terminal (ssh may ask for a password), that live
+    on (ranks and their agents), or that an agent runs on a host without this package.
     """
     try:
         process = subprocess.Popen(  # noqa: S603 (programs of this installation and the user's own)

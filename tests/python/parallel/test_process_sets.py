@@ -7,6 +7,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 from common import process_set
+from horovod.common import program_end
 
 
 def test_global_set() -> None:
@@ -16,6 +17,18 @@ def test_global_set() -> None:
     assert hvd.global_process_set.rank() == hvd.rank()
     assert hvd.global_process_set.included()
     assert hvd.remove_process_set(hvd.global_process_set) is False
+
+
+def test_a_set_is_removed_without_leaving_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a rank has asked for is waited for; what keeps it in the job at its end is not."""
+    if hvd.size() == 1:
+        pytest.skip("needs a set that is not the global one")
+    called: list[str] = []
+    monkeypatch.setattr(program_end, "finishers", [lambda: called.append("finisher")])
+    monkeypatch.setattr(program_end, "stays", [lambda: called.append("stay")])
+    with process_set([0]):
+        pass
+    assert called == ["finisher"] * (hvd.rank() == 0)
 
 
 def test_a_set_works_among_its_members() -> None:

@@ -233,7 +233,7 @@ class HorovodBasics:
         Parameters
         ----------
         call : callable
-            What is called, on a thread of Horovod's, with a :class:`~horovod.common.stragglers.Straggler`. A rank is
+            Called on a thread of Horovod's, with a :class:`~horovod.common.stragglers.Straggler`. A rank is
             told of once, and again after it has been better. An exception is logged.
         """
         stragglers.tell(call)

@@ -38,7 +38,8 @@ _MOST_TRACEBACK = 24_000  # characters; with the rest well below what a pipe tak
 # Each waits for operations that a framework begins later than the program says; called before a rank leaves the job or
 # removes a process set.
 finishers: list[Callable[[], None]] = []
-# Each keeps this rank in the job while others need it there; called before it leaves, after those.
+# Each keeps this rank in the job while other ranks need this one there; called after the finishers, before the rank
+# leaves the job, and at no other time.
 stays: list[Callable[[], None]] = []
 
 _owner = 0  # the process that has the hooks

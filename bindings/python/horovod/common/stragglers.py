@@ -26,12 +26,12 @@ class Straggler:
     steps, of_steps : int
         In how many of the steps that were looked at.
     share : float
-        Of the time, in which the others waited for it.
+        Part of the time in which the others waited for the rank, between 0 and 1.
     seconds : float
-        For which they did, in the median of those steps.
+        How long the others waited for the rank in the median of those steps.
     before_first : float or None
-        For how many it was late with the first tensor of a step already: the rest came between a step's tensors. None
-        in a program that waits for each tensor before it submits the next.
+        How many seconds of that the rank was late with the first tensor of a step: the rest came between its tensors.
+        None in a program that waits for each tensor before it submits the next.
     """
 
     rank: int

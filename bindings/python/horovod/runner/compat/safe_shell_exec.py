@@ -55,7 +55,7 @@ def prefix_connection(
     src_connection
         A file or connection with a descriptor (``fileno``), of bytes in UTF-8.
     dst_stream : text file
-        One that was closed takes nothing more, but the source is still read to its end.
+        A closed file takes nothing more, but the source is still read to its end.
     prefix : str, optional
         The stream's name, such as ``stdout``; without it, or `index`, nothing stands in front.
     index : int, optional

@@ -46,7 +46,8 @@ class Face(dist.ProcessGroup):
     timeout : datetime.timedelta
         For an operation to end, unless its options say another.
     generation : int
-        Of the default group to which this one belongs: what an earlier one has left under way is none of this one's.
+        Number of the default group to which this group belongs: names of operations differ from those that an earlier
+        default group has left under way.
     """
 
     def __init__(
