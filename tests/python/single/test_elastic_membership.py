@@ -171,6 +171,17 @@ def test_a_slot_comes_back_after_its_cooldown_and_a_newcomer_joins() -> None:
     assert job.syncs[2]  # though the survivor needs no synchronisation
 
 
+def test_what_is_due_is_done_once_and_the_launcher_sleeps_afterwards() -> None:
+    job = started({"a": 2, "b": 1}, num_proc=3, min_num_proc=1, make_cooldown=lambda: Cooldown((1, 4), lambda: 0.0))
+    job.end("b[0]", 1)
+    job.leave()
+    job.wait(1.0)
+    job.ready()
+    assert job.it.next_deadline() == 11.0  # then the others are told of the newcomer in any case
+    job.wait(10.0)
+    assert job.it.next_deadline() is None
+
+
 def test_a_newcomer_sets_up_alone_with_the_numbers_that_it_would_get() -> None:
     job = started({"a": 1, "b": 1})
     job.do(job.it.hosts_found, {"a": 2, "b": 1})

@@ -64,6 +64,7 @@ class Membership:
         self.members: list[Worker] = []
         self.is_over = False
         self.error: Exception | None = None
+        self._looked = float("-inf")  # what was due then is done
         self._hosts: dict[str, int] = {}
         self._blacklist: dict[tuple[str, int], Cooldown] = {}
         self._next_number = 0
@@ -190,8 +191,8 @@ class Membership:
 
     def next_deadline(self) -> float | None:
         """Return when :meth:`look` is due next."""
-        times = [*self._suspects.values(), *(when for when in self._asked.values() if when != float("inf"))]
-        times += [cooldown.until for cooldown in self._blacklist.values() if cooldown.until not in (None, float("inf"))]
+        times = [*self._suspects.values(), *self._asked.values()]
+        times += [cooldown.until for cooldown in self._blacklist.values() if cooldown.until is not None]
         if self._judge_at is not None:
             times.append(self._judge_at)
         if self._waits_since is not None:
@@ -201,7 +202,7 @@ class Membership:
                 times.append(worker.since + _NEWCOMER_SECONDS)
             if worker.stage == Stage.REMOVED:
                 times.append(worker.since + _REMOVED_SECONDS)
-        return min(times, default=None)
+        return min((when for when in times if self._looked < when < float("inf")), default=None)
 
     # --- what follows from them ---
 
@@ -276,6 +277,7 @@ class Membership:
     def _look(self, now: float) -> None:
         if self.is_over:
             return None
+        self._looked = now
         check_workers(self.workers, {*self._suspects, *self._asked}, self._next_number)
         check_generation(self.generation, self.members, self.workers)
         self._end_late(now)
