@@ -55,7 +55,7 @@ Engine::Engine(Parts parts)
   for (const auto& ranks : parts_.static_sets) open_set(negotiator_.add_static_set(ranks), ranks);
   const std::string& timeline = parts_.knobs.timeline;
   if (!timeline.empty() && timeline != "DYNAMIC") start_timeline(timeline, parts_.knobs.timeline_mark_cycles);
-  start();
+  if (parts_.has_thread) start();
   listen_to_invariants(&invariants_);
 }
 
@@ -295,9 +295,13 @@ void Engine::abort(const std::string& how) {
               std::chrono::duration_cast<std::chrono::microseconds>(limit).count());
 }
 
-void Engine::shutdown(const std::string& how) {
+void Engine::ask_for_shutdown(const std::string& how) {
   submissions_.ask_for_shutdown(cut(how));
   wake_holder();
+}
+
+void Engine::shutdown(const std::string& how) {
+  ask_for_shutdown(how);
   drive_until([this] { return stopped_.load(std::memory_order_acquire); });
   bells_.wake_engine();
   if (thread_.joinable()) thread_.join();
