@@ -81,19 +81,23 @@ SocketAddress listening_address(std::vector<SocketAddress>* offered) {
   return is_one ? first : any.front();
 }
 
-Status serve(const Knobs& knobs, bool one_host, Invitation* invitation) {
-  std::vector<SocketAddress> offered = loopback_addresses();
-  if (!knobs.network_interface.empty()) {
-    RODA_RETURN_IF_ERROR(interface_address(knobs.network_interface, &offered.front()));
-  } else if (!one_host) {
-    offered = network_addresses("");  // whichever the others reach
-  }
+// At all of these addresses, or those of them that are reached together.
+Status serve(std::vector<SocketAddress> offered, Invitation* invitation) {
   Secret secret;
   SocketAddress bound;
   RODA_RETURN_IF_ERROR(generate_secret(&secret));
   RODA_RETURN_IF_ERROR(serve_store(listening_address(&offered), secret, &bound));
   invitation->offer(offered, bound.port(), secret);
   return {};
+}
+
+Status serve(const Knobs& knobs, bool one_host, Invitation* invitation) {
+  if (knobs.network_interface.empty()) {
+    return serve(one_host ? loopback_addresses() : network_addresses(""), invitation);  // whichever the others reach
+  }
+  SocketAddress address;
+  RODA_RETURN_IF_ERROR(interface_address(knobs.network_interface, &address));
+  return serve({address}, invitation);
 }
 
 // The first rank serves the store and tells the others where; what kept it from that is everybody's error.
@@ -139,12 +143,8 @@ Status meet_here(const DeclaredJob& job, Deadline deadline, Place* place) {
   } else {
     LocalMeeting meeting;
     RODA_RETURN_IF_ERROR(meeting.open(name, std::min(deadline, Store::Clock::now() + kTakeover)));
-    SocketAddress address = loopback_addresses().front();
-    Secret secret;
     Status status = meeting.wait_for_all(job.size, deadline);
-    if (status.ok()) status = generate_secret(&secret);
-    if (status.ok()) status = serve_store(address, secret, &address);
-    if (status.ok()) invitation.offer({address}, address.port(), secret);
+    if (status.ok()) status = serve({loopback_addresses().front()}, &invitation);
     if (!status.ok()) invitation.refuse(status);
     meeting.tell_all(invitation);
   }

@@ -1,8 +1,6 @@
 #include "core/bootstrap/local_meeting.h"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "plugins/base/fd_mailbox.h"
 #include "plugins/base/format.h"
 #include "plugins/base/hmac.h"
 #include "plugins/base/log.h"
@@ -26,19 +25,6 @@ struct Hello {
 
 constexpr std::chrono::milliseconds kAttemptPause{20};  // between attempts, while rank 0 is not there
 constexpr std::chrono::seconds kLastWord{3};            // for rank 0 to say who has not come, after the deadline
-
-struct Address {
-  sockaddr_un storage{};
-  socklen_t length = 0;
-
-  explicit Address(const std::string& name) {
-    storage.sun_family = AF_UNIX;
-    const std::size_t bytes = std::min(name.size(), sizeof storage.sun_path - 1);
-    std::memcpy(storage.sun_path + 1, name.data(), bytes);  // behind a zero: no file
-    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
 
 Status open_socket(UniqueFd* fd) {
   fd->reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -62,7 +48,7 @@ bool wait_readable(std::vector<pollfd>* entries, Deadline deadline) {
 }
 
 Status connect_to(const std::string& name, Deadline deadline, UniqueFd* socket) {
-  const Address address(name);
+  const AbstractAddress address(name);
   RODA_RETURN_IF_ERROR(open_socket(socket));
   while (::connect(socket->get(), address.get(), address.length) != 0) {
     const bool is_early = errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR;
@@ -90,7 +76,7 @@ std::string LocalMeeting::name_of(const std::string& identity) {
 }
 
 Status LocalMeeting::open(const std::string& name, Deadline deadline) {
-  const Address address(name);
+  const AbstractAddress address(name);
   RODA_RETURN_IF_ERROR(open_socket(&listener_));
   guard_ = ForkGuard(listener_.get());
   while (::bind(listener_.get(), address.get(), address.length) != 0) {

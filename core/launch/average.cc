@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
+
+#include "plugins/base/invariant.h"
 
 namespace roda::engine {
 namespace {
@@ -63,23 +66,30 @@ void average_pairs(std::int64_t* values, const std::int64_t* sums, std::size_t c
   }
 }
 
-// Calls `f` with a number of the dtype and one of the type that its sums are taken in.
-template <typename F>
+// The C++ type of a signed number of so many bytes; none of 8, whose averages are taken as pairs.
+template <int kBytes>
+struct Whole;
+template <>
+struct Whole<1> : std::type_identity<std::int8_t> {};
+template <>
+struct Whole<2> : std::type_identity<std::int16_t> {};
+template <>
+struct Whole<4> : std::type_identity<std::int32_t> {};
+
+// Calls `f` with a number of the dtype and one of the type that its sums are taken in: of every whole number in the
+// table of dtypes but int64. A new row's averages are right by its size and sign; one of 64 bits does not compile.
+template <int kDtype = 0, typename F>
 void with_types(int dtype, int members, F&& f) {
-  const bool is_in_64 = sum_dtype(dtype, members) == RODA_INT64;
-  const auto with_sum = [&](auto value) { is_in_64 ? f(value, std::int64_t{}) : f(value, std::int32_t{}); };
-  switch (dtype) {
-    case RODA_UINT8:
-      return with_sum(std::uint8_t{});
-    case RODA_INT8:
-      return with_sum(std::int8_t{});
-    case RODA_UINT16:
-      return with_sum(std::uint16_t{});
-    case RODA_INT16:
-      return with_sum(std::int16_t{});
-    default:
-      return f(std::int32_t{}, std::int64_t{});
+  if constexpr (kDtype < RODA_DTYPE_COUNT) {
+    if (dtype != kDtype) return with_types<kDtype + 1>(dtype, members, f);
+    constexpr roda_dtype_entry kEntry = roda_dtypes[kDtype];
+    if constexpr ((kEntry.traits & RODA_INTEGER) != 0 && kDtype != RODA_INT64) {
+      using Signed = typename Whole<kEntry.bytes>::type;
+      const std::conditional_t<kEntry.dlpack == 0, Signed, std::make_unsigned_t<Signed>> value{};
+      return sum_dtype(dtype, members) == RODA_INT64 ? f(value, std::int64_t{}) : f(value, std::int32_t{});
+    }
   }
+  RODA_INVARIANT(false, "averages are spread of whole numbers alone");
 }
 
 }  // namespace

@@ -1,70 +1,17 @@
-// What one rank asks for, and what all ranks agreed on.
+// What all ranks agreed on, and the checks before.
 #pragma once
 
 #include <roda/abi/types.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "plugins/base/hash.h"
+#include "core/wire/request.h"
 #include "plugins/base/status.h"
 
 namespace roda::negotiate {
-
-// Of what a tensor is a member: the tensors that one call submitted together.
-struct Group {
-  std::uint64_t id = 0;  // of the names of all members (see group_id); 0: no group
-  std::int32_t size = 0;
-  friend bool operator==(const Group&, const Group&) = default;
-};
-
-// Of the names in order, never 0: ranks that group the same tensors come to the same number.
-std::uint64_t group_id(const auto& names) {
-  Hash hash;
-  for (const auto& name : names) {
-    hash.add(std::string_view(name));
-    hash.add(std::uint64_t{0});
-  }
-  return std::max<std::uint64_t>(hash.value(), 1);
-}
-
-constexpr std::size_t kMostNameBytes = 65'536;
-constexpr int kMostDimensions = 16;
-
-// What a tensor's members say alike, but for what is noted. Ranks and roots are world numbers.
-struct Terms {
-  std::int32_t set = 0;  // process set id
-  std::int32_t collective = RODA_ALLREDUCE;
-  std::int32_t dtype = RODA_FLOAT32;
-  std::int32_t op = RODA_SUM;
-  std::int32_t root = 0;
-  double prescale = 1.0;
-  double postscale = 1.0;
-  std::string name;
-  std::vector<std::int64_t> shape;  // dimension 0 differs for allgather and alltoall
-  Group group;
-  friend bool operator==(const Terms&, const Terms&) = default;
-};
-
-// One rank's wish for one tensor.
-struct Request : Terms {
-  std::int32_t rank = 0;
-  std::int32_t device = -1;          // where the tensor lies: the number of this rank's GPU; -1: host memory
-  std::vector<std::int32_t> splits;  // alltoall only: rows for each member
-
-  // Elements of one row (the product of all dimensions but the first); 1 for a scalar.
-  std::int64_t row_elements() const {
-    std::int64_t n = 1;
-    for (std::size_t i = 1; i < shape.size(); ++i) n *= shape[i];
-    return n;
-  }
-  std::int64_t elements() const { return shape.empty() ? 1 : shape[0] * row_elements(); }
-};
 
 // What every member of the set agreed on for one tensor: the shape is the first member's, the group none unless all
 // named the same one. Immutable once made; shared by the cache and the launches.
@@ -84,27 +31,6 @@ struct Agreed : Terms {
   }
 };
 using AgreedPtr = std::shared_ptr<const Agreed>;
-
-// What autotuning may change while a job runs. It travels in the log, so that every rank changes it at the same place.
-struct Tuning {
-  std::uint64_t threshold = 0;    // bytes of one bucket; 0: no fusion
-  std::uint32_t hold_us = 0;      // longest time that a ready tensor waits for others; 0: none waits
-  std::uint32_t outstanding = 1;  // buckets launched and not completed, per process set
-  std::string select;             // rules that come before the selection table's, as in HOROVOD_SELECT
-  friend bool operator==(const Tuning&, const Tuning&) = default;
-};
-
-// The finding of a rank that waits: over a number of steps another rank came last in most of them.
-struct Lateness {
-  std::int32_t rank = -1;
-  std::int32_t steps = 0;     // in which it did
-  std::int32_t of_steps = 0;  // that were looked at
-  std::int32_t share = 0;     // of the time, per mille, in which the others waited for it
-  std::int32_t queued = 0;    // of the time, per mille, in which the main thread of one of those waited for a core
-  std::int32_t reserved = 0;
-  std::int64_t nanoseconds = 0;   // that it took longer in the median of those steps
-  std::int64_t before_first = 0;  // that it had its first tensor later, in the mean; -1: not known
-};
 
 // --- the checks that ranks' requests for one tensor must pass together, in the order and with the texts of the
 // contract

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/negotiate/request.h"
+#include "core/wire/request.h"
 #include "plugins/base/coarse_clock.h"
 
 namespace roda::observe {

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "core/negotiate/request.h"
+#include "core/wire/request.h"
 #include "core/tune/gaussian_process.h"
 
 namespace roda::tune {

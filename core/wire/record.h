@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/negotiate/request.h"
 #include "core/wire/rank_ranges.h"
+#include "core/wire/request.h"
 #include "plugins/base/status.h"
 
 namespace roda::wire {

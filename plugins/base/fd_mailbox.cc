@@ -1,7 +1,5 @@
 #include "plugins/base/fd_mailbox.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,20 +20,6 @@ struct Header {
   std::uint64_t tag;
 };
 
-struct Envelope {
-  sockaddr_un name{};
-  socklen_t length = 0;
-};
-
-// Abstract names begin with a zero byte and end with the length, not with a zero.
-bool make_envelope(const std::string& address, Envelope* out) {
-  if (address.empty() || address.size() >= sizeof out->name.sun_path) return false;
-  out->name.sun_family = AF_UNIX;
-  std::memcpy(out->name.sun_path + 1, address.data(), address.size());
-  out->length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + address.size());
-  return true;
-}
-
 // Room for the credentials and the most descriptors.
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(FdMailbox::kMaxFds * sizeof(int));
 
@@ -50,6 +34,14 @@ void take_fds(const cmsghdr* part, std::vector<UniqueFd>* fds) {
 
 }  // namespace
 
+// Abstract names begin with a zero byte and end with the length, not with a zero.
+AbstractAddress::AbstractAddress(const std::string& name) {
+  if (name.empty() || name.size() >= sizeof storage.sun_path) return;
+  storage.sun_family = AF_UNIX;
+  std::memcpy(storage.sun_path + 1, name.data(), name.size());
+  length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+}
+
 Status FdMailbox::open(FdMailbox* out) {
   FdMailbox box;
   box.socket_.reset(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -58,11 +50,8 @@ Status FdMailbox::open(FdMailbox* out) {
   const int set = ::setsockopt(box.socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
   if (set != 0) return Status::of_errno("SO_PASSCRED");
   box.address_ = "roda-" + random_name();
-  Envelope own;
-  if (!make_envelope(box.address_, &own) ||
-      ::bind(box.socket_.get(), reinterpret_cast<const sockaddr*>(&own.name), own.length) != 0) {
-    return Status::of_errno("binding a Unix socket");
-  }
+  const AbstractAddress own(box.address_);
+  if (::bind(box.socket_.get(), own.get(), own.length) != 0) return Status::of_errno("binding a Unix socket");
   *out = std::move(box);
   return {};
 }
@@ -70,15 +59,15 @@ Status FdMailbox::open(FdMailbox* out) {
 Status FdMailbox::send(const std::string& address, std::uint64_t tag, std::span<const std::byte> payload,
                        std::span<const int> fds, bool* sent) {
   *sent = false;
-  Envelope to;
-  if (payload.size() > kMaxPayload || fds.size() > kMaxFds || !make_envelope(address, &to)) {
+  AbstractAddress to(address);
+  if (payload.size() > kMaxPayload || fds.size() > kMaxFds || to.length == 0) {
     return Status::invalid("a mailbox message that is too long, or an address that is none");
   }
   Header header{kBoxMagic, static_cast<std::uint32_t>(payload.size()), tag};
   iovec parts[2] = {{&header, sizeof header}, {const_cast<std::byte*>(payload.data()), payload.size()}};
   alignas(cmsghdr) char control[kControlBytes] = {};
   msghdr message{};
-  message.msg_name = &to.name;
+  message.msg_name = &to.storage;
   message.msg_namelen = to.length;
   message.msg_iov = parts;
   message.msg_iovlen = 2;

@@ -2,7 +2,8 @@
 // and a message of each for all. Peers learn each other's address() by other means.
 #pragma once
 
-#include <sys/types.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -16,6 +17,16 @@
 #include "plugins/base/unique_fd.h"
 
 namespace roda {
+
+// In the abstract Unix namespace: no file, and gone with the process that has the socket.
+struct AbstractAddress {
+  // Length 0: the name is empty, or too long.
+  explicit AbstractAddress(const std::string& name);
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+
+  sockaddr_un storage{};
+  socklen_t length = 0;
+};
 
 // A datagram socket in the abstract Unix namespace (so it is gone with its process), under a random 128-bit name. The
 // kernel vouches for the sender's process and user; messages of other users are dropped unread. The name is listed in

@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parents[2]
 BELOW_CORE = ("algorithms", "plugins/abi", "plugins/base", "plugins/devices", "plugins/loader")
 CORE = {
     "knobs": (),
-    "wire": ("negotiate",),
+    "wire": (),
     "negotiate": ("wire",),
     "bootstrap": ("knobs",),
     "topology": ("bootstrap",),
     "control": ("bootstrap", "wire"),
     "execute": (),
-    "observe": ("negotiate",),
-    "tune": ("negotiate",),
+    "observe": ("wire",),
+    "tune": ("wire",),
     "submit": ("negotiate", "wire", "execute"),
     "plan": ("execute", "knobs", "topology"),
     "launch": ("plan", "submit", "negotiate", "execute", "bootstrap"),

@@ -18,6 +18,10 @@ def test_includes_follow_the_arrows(folder):
     assert not errors, "\n".join(errors)
 
 
+def test_no_two_rooms_of_the_core_need_each_other():
+    list(graphlib.TopologicalSorter(arrows.CORE).static_order())  # an error names the circle
+
+
 def test_core_names_no_transport():
     errors = []
     for path in arrows.sources("core"):

@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md are what `roda-sim --curves docs/scale` wrote beside its plots."""
+"""The tables of docs/scale.md are what `tools/scale.py docs/scale` wrote beside its plots."""
 
 import json
 import re

@@ -83,6 +83,16 @@ sim::Scenario scenario_of(const sim::Cluster& cluster, schedule::Collective coll
   return scenario;
 }
 
+sim::ControlOptions control_options(const sim::Cluster& cluster, std::int32_t ranks) {
+  sim::ControlOptions options;
+  options.ranks = ranks;
+  const std::int32_t members = cluster.levels.front().members;
+  options.ranks_per_host = cluster.levels.size() > 1 && members > 0 ? members : 1;
+  options.overhead_us = cluster.levels.back().overhead_us;
+  options.latency_us = cluster.levels.back().latency_us;
+  return options;
+}
+
 std::vector<std::string> default_candidates(schedule::Collective collective) {
   std::vector<std::string> names;
   for (const schedule::Algorithm* algorithm : schedule::algorithms()) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/sim/model/control.h"
 #include "tools/sim/model/simulate.h"
 #include "tools/sim/options.h"
 
@@ -22,6 +23,9 @@ sim::Cluster load_cluster(const std::string& path);  // one switch when empty
 // "ring", "hierarchical", "hierarchical:ring/double_binary_tree/ring", "torus:..."
 sim::Scenario scenario_of(const sim::Cluster& cluster, schedule::Collective collective, const std::string& name,
                           std::int32_t ranks, double bytes);
+
+// How a control plane's messages cost on that cluster: hosts are the units below its last level.
+sim::ControlOptions control_options(const sim::Cluster& cluster, std::int32_t ranks);
 
 std::vector<std::string> default_candidates(schedule::Collective collective);
 

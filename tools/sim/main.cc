@@ -5,7 +5,6 @@
 #include "algorithms/text/schedule_file.h"
 #include "tools/sim/candidates.h"
 #include "tools/sim/choice.h"
-#include "tools/sim/curves.h"
 #include "tools/sim/options.h"
 #include "tools/sim/plot.h"
 #include "tools/sim/report.h"
@@ -103,7 +102,6 @@ int run(int argc, char** argv) {
   if (!options) return exit_code;
   try {
     if (!options->write.empty()) return write_schedule(*options);
-    if (!options->curves.empty()) return write_curves(*options);
     if (!options->train.empty()) return train(*options);
     if (options->control) return count_control(*options);
     return options->schedule.empty() ? compare(*options) : simulate_schedule(*options);

@@ -84,7 +84,6 @@ void add_how(CLI::App* app, CommandLine* options) {
       ->type_name("NAME");
   app->add_option("--plot", options->plot, "draw the times, as one SVG file or (by its name) one HTML page")
       ->type_name("FILE");
-  app->add_option("--curves", options->curves, "write the figures of docs/scale.md into a folder")->type_name("DIR");
   app->add_option("--most-steps", options->most_steps, "refuse a simulation of more steps")
       ->type_name("N")
       ->capture_default_str();

@@ -21,7 +21,6 @@ struct CommandLine {
   std::string schedule;                 // a user's, in place of candidates
   std::string write;                    // write this algorithm's schedule file
   std::string plot;                     // file
-  std::string curves;                   // folder
   std::string train;                    // model, in place of collectives
   double rate = 0;                      // of one GPU, images or tokens a second; 0: as published for the model
   double batch = 0;                     // images or tokens of one GPU in a step; 0: as in what was published

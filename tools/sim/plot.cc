@@ -48,19 +48,14 @@ std::string line(double x1, double y1, double x2, double y2, const char* colour,
          "\" stroke=\"" + colour + "\" stroke-width=\"" + width + "\"/>\n";
 }
 
-// Where a value lies between `low` and `high` on the page. From `first` to `last`, whole decades around the values, or
-// percent.
+// Where a value lies between `low` and `high` on the page: whole decades around the values, from `first` to `last`.
 struct Axis {
   double first = 0, last = 1, low = 0, high = 1;
-  bool is_percent = false;
 
-  double at(double value) const { return low + (scaled(value) - first) / (last - first) * (high - low); }
-  double scaled(double value) const { return is_percent ? value : std::log10(value); }
+  double at(double value) const { return low + (std::log10(value) - first) / (last - first) * (high - low); }
   std::vector<double> marks() const {
     std::vector<double> values;
-    for (double mark = first; mark <= last; mark += is_percent ? 10 : 1) {
-      values.push_back(is_percent ? mark : std::pow(10, mark));
-    }
+    for (double mark = first; mark <= last; ++mark) values.push_back(std::pow(10, mark));
     return values;
   }
 };
@@ -71,12 +66,6 @@ Axis axis_over(std::vector<double> values, double low, double high) {
   Axis axis{std::floor(std::log10(*least)), std::ceil(std::log10(*most)), low, high};
   if (axis.last <= axis.first) axis.last = axis.first + 1;
   return axis;
-}
-
-// The mark below the least value.
-double least_percent(const std::vector<double>& values) {
-  const auto least = std::min_element(values.begin(), values.end());
-  return least == values.end() ? 0 : std::clamp(std::floor(*least / 10) * 10, 0.0, 90.0);
 }
 
 std::string grid(const Axis& x, const Axis& y) {
@@ -94,35 +83,26 @@ std::string grid(const Axis& x, const Axis& y) {
   return svg;
 }
 
-std::string square(double x, double y, const std::string& colour, const std::string& told) {
-  return "<rect x=\"" + number(x - 4) + "\" y=\"" + number(y - 4) +
-         "\" width=\"8\" height=\"8\" fill=\"white\" stroke=\"" + colour + "\" stroke-width=\"2\">" + told +
-         "</rect>\n";
-}
-
 std::string drawn(const Curve& curve, std::size_t index, const Axis& x, const Axis& y) {
   const std::string colour = kColours[index % kColours.size()];
   std::string points, dots;
   for (const auto& [px, py] : curve.points) {
     points += number(x.at(px)) + "," + number(y.at(py)) + " ";
     const std::string told = "<title>" + escaped(curve.name) + ": " + number(px) + ", " + number(py) + "</title>";
-    dots += curve.is_measured ? square(x.at(px), y.at(py), colour, told)
-                              : "<circle cx=\"" + number(x.at(px)) + "\" cy=\"" + number(y.at(py)) +
-                                    "\" r=\"3\" fill=\"" + colour + "\">" + told + "</circle>\n";
+    dots += "<circle cx=\"" + number(x.at(px)) + "\" cy=\"" + number(y.at(py)) + "\" r=\"3\" fill=\"" + colour + "\">" +
+            told + "</circle>\n";
   }
   const double row = kTop + 10 + 20 * static_cast<double>(index), left = kWidth - kRight + 12;
-  const std::string name = label(left + 26, row + 4, curve.name);
-  if (curve.is_measured) return dots + square(left + 10, row, colour, "") + name;
   return "<polyline points=\"" + points + "\" fill=\"none\" stroke=\"" + colour + "\" stroke-width=\"2\"/>\n" + dots +
-         line(left, row, left + 20, row, colour.c_str(), "2") + name;
+         line(left, row, left + 20, row, colour.c_str(), "2") + label(left + 26, row + 4, curve.name);
 }
 
 }  // namespace
 
-void Plot::add(const std::string& name, double x, double y, bool is_measured) {
+void Plot::add(const std::string& name, double x, double y) {
   if (!(x > 0) || !(y > 0)) return;
   auto curve = std::find_if(curves.begin(), curves.end(), [&](const Curve& some) { return some.name == name; });
-  if (curve == curves.end()) curve = curves.insert(curves.end(), {name, {}, is_measured});
+  if (curve == curves.end()) curve = curves.insert(curves.end(), {name, {}});
   curve->points.emplace_back(x, y);
 }
 
@@ -135,8 +115,7 @@ std::string to_svg(const Plot& plot) {
     }
   }
   const Axis x = axis_over(xs, kLeft, kWidth - kRight);
-  Axis y = axis_over(ys, kHeight - kBottom, kTop);
-  if (plot.is_percent) y = {least_percent(ys), 100, kHeight - kBottom, kTop, true};
+  const Axis y = axis_over(ys, kHeight - kBottom, kTop);
   std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(kWidth) + " " +
                     number(kHeight) + "\" font-family=\"sans-serif\" font-size=\"12\">\n" +
                     "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" +

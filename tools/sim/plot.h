@@ -10,17 +10,15 @@ namespace roda::simtool {
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;  // positive
-  bool is_measured = false;                       // drawn as squares
 };
 
 struct Plot {
   std::string title;
   std::string x_title;
   std::string y_title;
-  bool is_percent = false;  // the y axis is linear, up to 100
   std::vector<Curve> curves;
 
-  void add(const std::string& name, double x, double y, bool is_measured = false);
+  void add(const std::string& name, double x, double y);
 };
 
 std::string to_svg(const Plot& plot);

@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "tools/common/models.h"
+#include "tools/sim/candidates.h"
 #include "tools/sim/choice.h"
-#include "tools/sim/curves.h"
 #include "tools/sim/plot.h"
 #include "tools/sim/step.h"
 
@@ -78,7 +78,16 @@ std::string number(double value) {
   return text;
 }
 
-}  // namespace
+// One number of GPUs.
+struct TrainingPoint {
+  std::int32_t gpus = 0;
+  double compute_s = 0;  // of one GPU by itself
+  double step_s = 0;
+  int buckets = 0;
+  std::string runs;  // a large bucket
+
+  double efficiency() const { return compute_s / step_s; }
+};
 
 sim::Cluster training_cluster(const std::string& path) {
   if (!path.empty()) return load_cluster(path);
@@ -90,16 +99,7 @@ sim::Cluster training_cluster(const std::string& path) {
   return cluster;
 }
 
-nlohmann::json json_of(const TrainingPoint& point) {
-  return {{"simulated", true},
-          {"gpus", point.gpus},
-          {"step_ms", point.step_s * 1e3},
-          {"compute_ms", point.compute_s * 1e3},
-          {"efficiency", point.efficiency()},
-          {"buckets", point.buckets},
-          {"runs", point.runs}};
-}
-
+// Assumptions that belong to the model are added to *assumptions.
 std::vector<TrainingPoint> training_points(const CommandLine& options, const sim::Cluster& cluster,
                                            std::vector<std::string>* assumptions) {
   const Published& about = published(options.train);
@@ -128,6 +128,8 @@ std::vector<TrainingPoint> training_points(const CommandLine& options, const sim
   return points;
 }
 
+}  // namespace
+
 int train(const CommandLine& options) {
   const sim::Cluster cluster = training_cluster(options.cluster);
   std::vector<std::string> assumptions = {
@@ -149,8 +151,15 @@ int train(const CommandLine& options) {
   }
   for (const TrainingPoint& point : points) {
     if (options.json) {
-      nlohmann::json out = json_of(point);
-      out.update({{"model", options.train}, {"assumptions", assumptions}});
+      const nlohmann::json out = {{"simulated", true},
+                                  {"gpus", point.gpus},
+                                  {"step_ms", point.step_s * 1e3},
+                                  {"compute_ms", point.compute_s * 1e3},
+                                  {"efficiency", point.efficiency()},
+                                  {"buckets", point.buckets},
+                                  {"runs", point.runs},
+                                  {"model", options.train},
+                                  {"assumptions", assumptions}};
       std::printf("%s\n", out.dump().c_str());
     } else {
       std::printf("%8d %12.1f %12.1f %12.1f %10.1f %% %8d  %s\n", point.gpus, point.step_s * 1e3, one,

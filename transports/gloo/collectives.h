@@ -4,6 +4,7 @@
 #include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
 #include <roda/sdk/collective.hpp>
+#include <roda/sdk/request_table.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -76,22 +77,9 @@ void run(const std::shared_ptr<::gloo::Context>& context, const roda_collective_
 
 using Clock = std::chrono::steady_clock;
 
-// One pending operation of a group: a message or a collective.
-//
-// Filled by the caller, ended once, by the caller (messages) or a helper thread (collectives), and read by the caller
-// after is_done(). A helper does not touch it any more once it called end().
-struct Request : sdk::KeptCollective {
-  // A message with that peer; -1: a collective, of which keep() says more.
-  void restart(int with, std::uint64_t its_tag = 0, void* its_data = nullptr, std::size_t its_bytes = 0) {
-    peer = with;
-    tag = its_tag;
-    data = its_data;
-    bytes = its_bytes;
-    started = Clock::now();
-    if (result.code() != RODA_OK) result = {RODA_OK, {}};
-    is_over_.store(false, std::memory_order_relaxed);
-  }
-
+// One pending operation of a group: a message or a collective. A helper thread reads a collective's; the rest is for
+// the caller's thread.
+struct Request : sdk::PendingRequest, sdk::KeptCollective {
   bool is_message() const { return peer >= 0; }
   // True when the request of group rank `rank` reads or writes a part of the range.
   bool touches(const void* base, std::size_t length, int rank, int size) const {
@@ -102,22 +90,8 @@ struct Request : sdk::KeptCollective {
            sdk::overlaps(args.output, output * width, base, length);
   }
 
-  bool is_done() const { return is_over_.load(std::memory_order_acquire); }
-  void end() { is_over_.store(true, std::memory_order_release); }
-  void end(const sdk::Failure& failure) {
-    result = failure;
-    end();
-  }
-
-  int peer = -1;
-  std::uint64_t tag = 0;
-  void* data = nullptr;
-  std::size_t bytes = 0;
-  Clock::time_point started;
-  sdk::Failure result{RODA_OK, {}};  // of one that is done
-
- private:
-  std::atomic<bool> is_over_{true};
+  int peer = -1;  // of a message; -1: a collective, of which keep() says more
+  Clock::time_point started = Clock::now();
 };
 
 }  // namespace roda::gloo

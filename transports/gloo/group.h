@@ -2,7 +2,7 @@
 #pragma once
 
 #include <roda/sdk/group_state.hpp>
-#include <roda/sdk/request_pool.hpp>
+#include <roda/sdk/request_table.hpp>
 
 #include <condition_variable>
 #include <thread>
@@ -100,20 +100,17 @@ class Group {
       throw sdk::no_such_collective("gloo", args);
     }
     if (sdk::is_trivial(args, state_.size())) return RODA_OK;
-    Request* started = pool_.take();
-    started->restart(-1);
-    started->keep(args, state_.size());
-    live_.push_back(started);
-    run_on_worker([this, started] { run_collective(started); });
-    *request = started;
+    Request& started = requests_.take(nullptr, 0);
+    started.keep(args, state_.size());
+    run_on_worker([this, &started] { run_collective(started); });
+    *request = &started;
     return RODA_OK;
   }
   int32_t test(Request* request) {
-    if (request->is_done()) {
-      const sdk::Failure end = request->result;
-      release(request);
-      if (end.code() != RODA_OK) throw end;
-      return RODA_OK;
+    if (!request->is_message()) take_ended();
+    if (!request->is_pending()) {
+      if (request->is_message()) --messages_pending_;
+      return requests_.collect(*request);
     }
     if (!request->is_message() || state_.is_broken() || Clock::now() - request->started < timeout_)
       return RODA_IN_PROGRESS;
@@ -121,17 +118,20 @@ class Group {
                                               "nothing moved within the limit; if the rank is merely slow, raise "
                                               "HOROVOD_GLOO_TIMEOUT_SECONDS");
     if (!link(request->peer).withdraw(request)) {
-      // Its data are moving: it ends when the connection is torn down, if it did not end this moment.
-      if (!request->is_done()) abort(late);
+      // Its data are moving: it ends when the connection is torn down.
+      abort(late);
       return RODA_IN_PROGRESS;
     }
-    release(request);
+    --messages_pending_;
+    requests_.give_back(*request);
     throw late;
   }
-  bool is_quiet(const void* base, std::size_t bytes) const {
-    return std::none_of(live_.begin(), live_.end(), [&](const Request* request) {
-      return !request->is_done() && request->touches(base, bytes, state_.rank(), state_.size());
-    });
+  bool is_quiet(const void* base, std::size_t bytes) {
+    take_ended();
+    bool is = true;
+    requests_.for_each_pending(
+        [&](const Request& request) { is = is && !request.touches(base, bytes, state_.rank(), state_.size()); });
+    return is;
   }
 
   // Moves messages on; returns how many things ended or came. Sets `*data_came` if anything was there to be read.
@@ -254,19 +254,29 @@ class Group {
       context_->notify();
     }
   }
-  void run_collective(Request* request) {
+  void run_collective(Request& request) {
+    sdk::Failure end{RODA_OK, {}};
     try {
       state_.throw_if_broken();
-      run(mesh_->context(), request->args, context_->host(), &waits_);
+      run(mesh_->context(), request.args, context_->host(), &waits_);
       state_.throw_if_broken();
-      request->end();
     } catch (const sdk::Failure& failure) {
       abort(failure);
-      request->end(failure);
+      end = failure;
     } catch (const std::exception& failure) {
-      abort(explain_collective(request->args.collective, failure.what()));
-      request->end(state_.cause());
+      abort(explain_collective(request.args.collective, failure.what()));
+      end = state_.cause();
     }
+    const MutexLock lock(mutex_);
+    ended_.emplace_back(&request, std::move(end));
+  }
+  // Of collectives that the worker is through with.
+  void take_ended() {
+    const MutexLock lock(mutex_);
+    for (const auto& [request, end] : ended_) {
+      end.code() == RODA_OK ? requests_.finish(*request) : requests_.finish(*request, end);
+    }
+    ended_.clear();
   }
   // Ends everything that waits on a connection. Takes a few ms per peer.
   void tear_down() {
@@ -294,26 +304,24 @@ class Group {
   }
 
   int32_t start_message(int peer, std::uint64_t tag, void* data, std::size_t bytes, Request** request,
-                        Link::Begun (Link::*begin)(Request*)) {
+                        std::int32_t (Link::*begin)(Request&)) {
     state_.throw_if_broken();
     Link& with = link(peer);
-    Request* message = pool_.take();
-    message->restart(peer, tag, data, bytes);
-    Link::Begun begun = Link::Begun::kDone;
+    Request& message = requests_.take(data, bytes, tag);
+    message.peer = peer;
+    std::int32_t code = RODA_OK;
     try {
-      begun = (with.*begin)(message);
+      code = (with.*begin)(message);
     } catch (...) {
-      pool_.give_back(message);
+      requests_.give_back(message);
       throw;
     }
-    if (begun == Link::Begun::kPending) {
-      live_.push_back(message);
-      ++messages_pending_;
-      *request = message;
-    } else {
-      pool_.give_back(message);
+    if (code != RODA_OK) {
+      requests_.give_back(message);
+      return code;
     }
-    return begun == Link::Begun::kAgain ? RODA_AGAIN : RODA_OK;
+    if (message.is_pending()) ++messages_pending_;
+    return requests_.hand_out(message, request);
   }
   Link& link(int peer) {
     if (!state_.is_formed() || !state_.is_peer(peer)) state_.refuse(peer);
@@ -322,7 +330,8 @@ class Group {
       const auto explain = [this, peer](int32_t code, const std::string& text) {
         return explain_message(peer, code, text);
       };
-      link = std::make_unique<Link>(*mesh_, peer, explain, [this](const sdk::Failure& cause) { abort(cause); });
+      link =
+          std::make_unique<Link>(*mesh_, peer, requests_, explain, [this](const sdk::Failure& cause) { abort(cause); });
       sockets_->add(mesh_->socket(peer));
     }
     return *link;
@@ -348,11 +357,6 @@ class Group {
     is_watched_ = false;
     sockets_ = std::move(sockets);
   }
-  void release(Request* request) {
-    if (request->is_message()) --messages_pending_;
-    std::erase(live_, request);
-    pool_.give_back(request);
-  }
 
   Context* const context_;
   const std::chrono::milliseconds timeout_;
@@ -368,6 +372,7 @@ class Group {
   Mutex mutex_;
   std::condition_variable jobs_changed_;
   std::deque<std::function<void()>> jobs_ RODA_GUARDED_BY(mutex_);
+  std::vector<std::pair<Request*, sdk::Failure>> ended_ RODA_GUARDED_BY(mutex_);
   bool stopping_ RODA_GUARDED_BY(mutex_) = false;
   bool worker_idle_ RODA_GUARDED_BY(mutex_) = true;
   std::thread worker_;
@@ -381,8 +386,7 @@ class Group {
   std::unique_ptr<SocketSet> sockets_ = std::make_unique<SocketSet>();
   int messages_pending_ = 0;
   bool is_watched_ = false;
-  sdk::RequestPool<Request> pool_;
-  std::vector<Request*> live_;
+  sdk::RequestTable<Request> requests_;
 };
 
 }  // namespace roda::gloo

@@ -90,9 +90,9 @@ bool Link::withdraw(Request* request) {
 int Link::fail(const std::string& text) {
   broken_ = std::make_unique<sdk::Failure>(explain_(RODA_ERR_PEER, text));
   const std::size_t pending = sends_.size() + receives_.size();
-  std::erase_if(sends_, [](const Sending& message) {
+  std::erase_if(sends_, [this](const Sending& message) {
     if (!message.is_done()) return false;
-    if (message.request != nullptr) message.request->end();
+    if (message.request != nullptr) requests_.finish(*message.request);
     return true;
   });
   for (; take_received(ring_[next_]->buffer); next_ = (next_ + 1) % kFrames) {
@@ -108,9 +108,9 @@ int Link::end_all(const sdk::Failure& cause) {
   if (broken_ == nullptr) broken_ = std::make_unique<sdk::Failure>(cause);
   const std::size_t ended = sends_.size() + receives_.size();
   for (const Sending& message : sends_) {
-    if (message.request != nullptr) message.request->end(cause);
+    if (message.request != nullptr) requests_.finish(*message.request, cause);
   }
-  for (const Receiving& receive : receives_) receive.request->end(cause);
+  for (const Receiving& receive : receives_) requests_.finish(*receive.request, cause);
   sends_.clear();
   receives_.clear();
   waiting_ = 0;
@@ -120,25 +120,23 @@ int Link::end_all(const sdk::Failure& cause) {
 // The sending half of a link.
 bool Link::Sending::is_done() const { return has_started() && take_sent(frame != nullptr ? frame->buffer : data); }
 
-Link::Begun Link::send(Request* request) {
+std::int32_t Link::send(Request& request) {
   if (broken_ != nullptr) throw *broken_;
-  if (sends_.size() >= kQueueLimit) return Begun::kAgain;
+  if (sends_.size() >= kQueueLimit) return RODA_AGAIN;
   try {
-    if (!asked_.empty()) answer_late(*request);
-    sends_.emplace_back().request = request;
+    if (!asked_.empty()) answer_late(request);
+    sends_.emplace_back().request = &request;
     if (must_wait(std::prev(sends_.end()))) {
       ++waiting_;
-      return Begun::kPending;
+    } else if (start(&sends_.back())) {
+      end(std::prev(sends_.end()));
     }
-    if (!start(&sends_.back())) return Begun::kPending;
+    return RODA_OK;
   } catch (const std::exception& broken) {
-    if (!sends_.empty() && sends_.back().request == request) sends_.pop_back();
+    if (!sends_.empty() && sends_.back().request == &request) sends_.pop_back();
     fail(broken.what());
     throw *broken_;
   }
-  recycle(&sends_.back());
-  sends_.pop_back();
-  return Begun::kDone;
 }
 
 bool Link::start(Sending* message) {
@@ -189,37 +187,38 @@ void Link::answer(const FrameHeader& question) {
 
 // The receiving half of a link.
 
-Link::Begun Link::receive(Request* request) {
+std::int32_t Link::receive(Request& request) {
   const auto found = std::find_if(unexpected_.begin(), unexpected_.end(),
-                                  [request](const Unexpected& message) { return message.tag == request->tag; });
+                                  [&](const Unexpected& message) { return message.tag == request.tag; });
   if (found != unexpected_.end()) {
     const Unexpected message = std::move(*found);
     unexpected_.erase(found);
-    if (message.data.size() != request->bytes) throw mismatch(*request, message.data.size());
-    if (!message.data.empty()) std::memcpy(request->data, message.data.data(), message.data.size());
-    return Begun::kDone;
+    if (message.data.size() != request.bytes) throw mismatch(request, message.data.size());
+    if (!message.data.empty()) std::memcpy(request.data, message.data.data(), message.data.size());
+    requests_.finish(request);
+    return RODA_OK;
   }
   if (broken_ != nullptr) throw *broken_;
   Receiving& receive = receives_.emplace_back();
-  receive.request = request;
-  if (is_short(request->bytes)) return Begun::kPending;
+  receive.request = &request;
+  if (is_short(request.bytes)) return RODA_OK;
   try {
     const PipeSignalHeld held;
-    receive.data = mesh_.context()->createUnboundBuffer(request->data, request->bytes);
-    receive.data->recv(peer_, long_slot(request->tag, request->bytes));
+    receive.data = mesh_.context()->createUnboundBuffer(request.data, request.bytes);
+    receive.data->recv(peer_, long_slot(request.tag, request.bytes));
   } catch (const std::exception& broken) {
     receives_.pop_back();
     fail(broken.what());
     throw *broken_;
   }
-  return Begun::kPending;
+  return RODA_OK;
 }
 
 int Link::end_long_receives() {
   return static_cast<int>(std::erase_if(receives_, [this](const Receiving& receive) {
     if (receive.data == nullptr || !take_received(receive.data)) return false;
     if (is_big(receive)) incoming_.note_end(receive.request->bytes);
-    receive.request->end();
+    requests_.finish(*receive.request);
     return true;
   }));
 }
@@ -265,7 +264,7 @@ void Link::take_message(const Frame& frame) {
     refuse(receive, bytes);
   } else {
     if (bytes > 0) std::memcpy(receive->request->data, frame.payload.data(), bytes);
-    receive->request->end();
+    requests_.finish(*receive->request);
     receives_.erase(receive);
   }
 }

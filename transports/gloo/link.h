@@ -136,9 +136,11 @@ using Explain = std::function<sdk::Failure(int32_t code, const std::string& text
 // One thread at a time. Gloo's pairs are closed before the destructor.
 class Link {
  public:
-  // `give_up`: lengths differ, and a buffer lies with Gloo that can't be taken back; the group has to end.
-  Link(Mesh& mesh, int peer, Explain explain, std::function<void(const sdk::Failure&)> give_up)
-      : mesh_(mesh), peer_(peer), explain_(std::move(explain)), give_up_(std::move(give_up)) {
+  // `requests`: where those of send() and receive() are. `give_up`: lengths differ, and a buffer lies with Gloo that
+  // can't be taken back; the group has to end.
+  Link(Mesh& mesh, int peer, sdk::RequestTable<Request>& requests, Explain explain,
+       std::function<void(const sdk::Failure&)> give_up)
+      : mesh_(mesh), peer_(peer), requests_(requests), explain_(std::move(explain)), give_up_(std::move(give_up)) {
     for (auto& frame : ring_) frame = std::make_unique<FrameBuffer>(mesh_);
     try {
       const PipeSignalHeld held;
@@ -148,11 +150,10 @@ class Link {
     }
   }
 
-  enum class Begun { kDone, kPending, kAgain };
-  // kAgain: too many are queued.
-  Begun send(Request* request);
+  // RODA_AGAIN: too many are queued. RODA_OK: it has ended, or is pending.
+  std::int32_t send(Request& request);
   // Messages that came before the link broke can still be received.
-  Begun receive(Request* request);
+  std::int32_t receive(Request& request);
   // Gives up what Gloo has not been given. False: only closing the pairs ends it.
   bool withdraw(Request* request);
 
@@ -251,7 +252,7 @@ class Link {
     }
   }
   Sends::iterator end(Sends::iterator message) {
-    if (message->request != nullptr) message->request->end();
+    if (message->request != nullptr) requests_.finish(*message->request);
     recycle(&*message);
     return sends_.erase(message);
   }
@@ -301,7 +302,7 @@ class Link {
   void refuse(Receives::iterator receive, std::uint64_t bytes) {
     const sdk::Failure failure = mismatch(*receive->request, bytes);
     if (receive->data != nullptr || !is_short(bytes)) return give_up_(failure);
-    receive->request->end(failure);
+    requests_.finish(*receive->request, failure);
     receives_.erase(receive);
   }
   Receives::iterator first_of(std::uint64_t tag) {
@@ -318,6 +319,7 @@ class Link {
 
   Mesh& mesh_;
   const int peer_;
+  sdk::RequestTable<Request>& requests_;
   const Explain explain_;
   const std::function<void(const sdk::Failure&)> give_up_;
   std::unique_ptr<sdk::Failure> broken_;

@@ -1,6 +1,7 @@
 #include "transports/mpi/collectives.h"
 
 #include <atomic>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -34,17 +35,18 @@ struct Custom {
 Custom customs[] = {RODA_MPI_OPS(RODA_FLOAT16), RODA_MPI_OPS(RODA_BFLOAT16), RODA_MPI_OPS(RODA_BOOL)};
 #undef RODA_MPI_OPS
 
-// An MPI type of the dtype's width: its arithmetic type where MPI has one. 16-bit floats and bool travel as integers.
+// MPI types by number of dtype: of its width, and its arithmetic type where MPI has one. 16-bit floats and bool travel
+// as integers.
+constexpr MPI_Datatype Library::*kTypes[] = {
+    &Library::uint8,  &Library::int8,   &Library::uint16,  &Library::int16,   &Library::int32,
+    &Library::int64,  &Library::uint16, &Library::float32, &Library::float64, &Library::uint8,
+    &Library::uint16, &Library::uint8,  &Library::uint8,
+};
+static_assert(std::size(kTypes) == RODA_DTYPE_COUNT, "a dtype of the table has no MPI type here");
+
+// A barrier's dtype may be any number.
 MPI_Datatype datatype_of(const Library& library, int dtype) {
-  static constexpr std::pair<int, MPI_Datatype Library::*> kDtypes[] = {
-      {RODA_INT8, &Library::int8},       {RODA_UINT16, &Library::uint16},   {RODA_FLOAT16, &Library::uint16},
-      {RODA_BFLOAT16, &Library::uint16}, {RODA_INT16, &Library::int16},     {RODA_INT32, &Library::int32},
-      {RODA_INT64, &Library::int64},     {RODA_FLOAT32, &Library::float32}, {RODA_FLOAT64, &Library::float64},
-  };
-  for (const auto& [ours, theirs] : kDtypes) {
-    if (ours == dtype) return library.*theirs;
-  }
-  return library.uint8;
+  return library.*kTypes[dtype >= 0 && dtype < RODA_DTYPE_COUNT ? dtype : RODA_UINT8];
 }
 
 // The operation to use with datatype_of(dtype): MPI's own, or for 16-bit floats and bool one that runs the host's

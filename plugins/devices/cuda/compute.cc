@@ -10,6 +10,15 @@ Word blocks_for(Word length, Word per_block) { return (length + per_block - 1) /
 
 bool is_dtype(int32_t dtype) { return roda_dtype_size(dtype) != 0; }
 
+// A kernel that does not know a dtype would leave the data as they are and tell nobody.
+constexpr bool kernels_compute_all() {
+  for (int dtype = kDtypes; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    if (roda_dtype_is(dtype, RODA_REDUCES) != 0 || roda_dtype_is(dtype, RODA_SCALES) != 0) return false;
+  }
+  return true;
+}
+static_assert(kernels_compute_all(), "kernels.cu lacks a dtype of the table that is reduced or scaled");
+
 bool has_reduction(int32_t dtype, int32_t op) {
   return is_dtype(dtype) && (op == RODA_SUM || op == RODA_MIN || op == RODA_MAX || op == RODA_PRODUCT);
 }

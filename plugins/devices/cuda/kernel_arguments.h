@@ -6,6 +6,9 @@ namespace roda::cuda_device {
 
 using Word = unsigned long long;
 
+// What the kernels compute with, by the numbers of roda_dtype.
+enum Dtype { kU8, kI8, kU16, kI16, kI32, kI64, kF16, kF32, kF64, kBool, kBf16, kDtypes };
+
 inline constexpr unsigned kThreads = 256;
 // What one block copies; what one block computes.
 inline constexpr Word kBlockBytes = 32 * 1024;

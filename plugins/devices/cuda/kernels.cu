@@ -14,8 +14,7 @@ namespace {
 
 using namespace roda::cuda_device;
 
-// Values of <roda/abi/types.h>.
-enum Dtype { kU8, kI8, kU16, kI16, kI32, kI64, kF16, kF32, kF64, kBool, kBf16 };
+// Values of roda_reduce_op.
 enum Op { kSum = 1, kMin = 3, kMax = 4, kProduct = 5 };
 
 __device__ const Segment& segment_of(const Segment* segments, unsigned count, Word block) {

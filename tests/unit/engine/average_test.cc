@@ -52,6 +52,23 @@ TEST(Average, OfBytesIsExact) {
   expect_exact_bytes<std::uint8_t>(RODA_UINT8);
 }
 
+// Every whole number that the table of dtypes has, signed or not: the largest value and 0 average to half of it.
+TEST(Average, OfEveryWholeNumberOfTheTable) {
+  for (int dtype = 0; dtype < RODA_DTYPE_COUNT; ++dtype) {
+    if (roda_dtype_is(dtype, RODA_INTEGER) == 0) continue;
+    const std::size_t bits = 8 * roda_dtype_size(dtype) - (roda_dtype_of(dtype)->dlpack == 0 ? 1 : 0);
+    const std::uint64_t most = ~std::uint64_t{0} >> (64 - bits), zero = 0;
+    std::int64_t total[2] = {}, own[2] = {};
+    for (const std::uint64_t& value : {most, zero}) {
+      spread(own, &value, 1, dtype, 2);
+      for (int i = 0; i < 2; ++i) total[i] += own[i];
+    }
+    std::uint64_t result = 0;
+    average(&result, total, 1, dtype, 2, 1.0);
+    EXPECT_EQ(result, most / 2) << roda_dtype_name(dtype);
+  }
+}
+
 TEST(Average, OfAnyWidthIsExactAtItsLimits) {
   EXPECT_EQ((average_of<std::int16_t, std::int32_t>({{-32768, 32767, 7}, {-32768, 32767, -8}}, RODA_INT16)),
             (std::vector<std::int16_t>{-32768, 32767, 0}));
