@@ -169,8 +169,7 @@ void Engine::drive_until(auto done, std::int64_t limit_us) {
       if (is_over()) break;
       if (!moved && wait_policy_.worth_spinning(idle)) {
         if (idle == noticed_turn()) note_idle();
-        idle_turn(idle);
-        idle += turn();
+        idle = idle_turn(idle) ? first_turn() : idle + turn();
       } else {
         if (!moved) note_idle();
         idle = moved ? first_turn() : sleep(limit.left_ms());
