@@ -73,18 +73,22 @@ class LogRing {
     return Append::kDone;
   }
 
-  // Whether the next record has begun to come. A look at one cache line.
-  bool has_record() const { return is_written(next_); }
+  // Whether the next record is there. Where it is not, a look at one cache line.
+  bool has_record() const {
+    if (!is_written(next_)) return false;
+    const std::uint64_t count = cells_for(next_length());
+    for (std::uint64_t i = 1; i < count; ++i) {
+      if (!is_written(next_ + i)) return false;
+    }
+    return true;
+  }
 
   // The next record, copied; false when there is none yet.
   bool read(std::vector<std::byte>* record) {
     if (!has_record()) return false;
-    const std::size_t length = cell(next_).written.load(std::memory_order_relaxed) & kMostLength;
+    const std::size_t length = next_length();
     RODA_INVARIANT(length <= max_record(header_->cells), "a record of the log is no longer than the log takes");
     const std::uint64_t count = cells_for(length);
-    for (std::uint64_t i = 1; i < count; ++i) {
-      if (!is_written(next_ + i)) return false;
-    }
     record->resize(length);
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t part = std::min(kPayload, length - i * kPayload);
@@ -136,6 +140,7 @@ class LogRing {
   bool is_written(std::uint64_t position) const {
     return place_of(cell(position).written.load(std::memory_order_acquire)) == position + 1;
   }
+  std::size_t next_length() const { return cell(next_).written.load(std::memory_order_relaxed) & kMostLength; }
   std::uint64_t slowest() const {
     std::uint64_t low = UINT64_MAX;
     for (std::uint32_t r = 0; r < header_->readers; ++r) {

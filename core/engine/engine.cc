@@ -438,7 +438,7 @@ void Engine::started(const LaunchRun& run) {
   if (!timeline_.active()) return;
   const negotiate::Launch& launch = run.launch();
   const std::string which = roda::format("{{\"launch\": {}, \"set\": {}", launch.sequence, launch.set);
-  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}}}", json_quote(run.plan()),
+  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}}}", json_quote(run.what_runs()),
                                           launch.tensors.size(), run.bytes());
   for (const auto& tensor : launch.tensors) {
     timeline_.started(tensor->name, run.activity(), args);

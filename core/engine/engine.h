@@ -191,21 +191,19 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   }
   static constexpr std::uint32_t kSpunEnough = UINT32_MAX - kSpinningTurn;  // an idle turn that is not worth it
   // After a turn in which nothing moved; true: something has, and the next turn deals with it. While every rank has a
-  // core it spins; but the kernel may put two ranks on one core for a while, and then spinning only keeps the other
-  // from what this one waits for. Looked at every fourth turn.
+  // core it spins, with a few looks for what the engine mostly waits for, each at a fraction of a turn's cost. But the
+  // kernel may put two ranks on one core for a while, and then spinning only keeps the other from what this one waits
+  // for.
   bool idle_turn(std::uint32_t idle) RODA_REQUIRES(baton_) {
-    if (wait_policy_.spins() && idle / kSpinningTurn % 4 == 3 && parts_.control->shares_core()) {
-      WaitPolicy::yield();
-      return false;
-    }
-    wait_policy_.relax(idle);
-    return wait_policy_.spins() && spin();
-  }
-  // Looks a few times for what the engine mostly waits for, each look at a fraction of a turn's cost.
-  bool spin() RODA_REQUIRES(baton_) {
-    for (int look = 0; look < kLooksPerTurn; ++look, WaitPolicy::pause()) {
+    const int looks = wait_policy_.spins() && ending_.cause.ok() ? kLooksPerTurn : 0;
+    for (int look = 0; look < looks; ++look, WaitPolicy::pause()) {
       if (launcher_.busy() && launcher_.advance()) return true;
       if (parts_.control->may_have_news() || submissions_.has_news(std::memory_order_acquire)) return false;
+    }
+    if (wait_policy_.spins() && parts_.control->shares_core()) {
+      WaitPolicy::yield();
+    } else {
+      wait_policy_.relax(idle);
     }
     return false;
   }
