@@ -217,7 +217,7 @@ void Engine::say_finished(bool only_where_wanted) {
   for (const auto& [id, set] : launcher_.sets()) {
     if (combiner != nullptr) combiner->want_finished(id, negotiator_.wants_finished(id));
     if (!set->is_member() || set->completed() == set->reported) continue;
-    if (!negotiator_.wants_finished(id) && (only_where_wanted || !negotiator_.is_speaker(id))) continue;
+    if ((only_where_wanted || !negotiator_.is_speaker(id)) && !negotiator_.wants_finished(id)) continue;
     announcer_.record().number(wire::Item::kFinished, id, set->completed());
     set->reported = set->completed();
   }

@@ -50,17 +50,16 @@ void OutputBlock::release() {
 }
 
 void Operation::recycle() {
-  Operation fresh;
-  const auto keep = [](auto& memory, auto* of_fresh) {
-    memory.clear();
-    of_fresh->swap(memory);
-  };
-  keep(request.name, &fresh.request.name);
-  keep(request.shape, &fresh.request.shape);
-  keep(request.splits, &fresh.request.splits);
-  keep(result_shape, &fresh.result_shape);
-  keep(received_splits, &fresh.received_splits);
-  *this = std::move(fresh);
+  static_cast<OperationState&>(*this) = {};
+  request.name.clear();
+  request.shape.clear();
+  request.splits.clear();
+  request.group = {};
+  result.reset();
+  ready.reset();
+  completion.reset();
+  result_shape.clear();
+  received_splits.clear();
 }
 
 HandleTable::~HandleTable() {
@@ -81,15 +80,17 @@ bool HandleTable::take(HandleState* state) {
          state->turn_.compare_exchange_strong(turn, turn + kLive, std::memory_order_acquire);
 }
 
-std::uint32_t HandleTable::take_free() {
+HandleState* HandleTable::take_free(std::uint32_t* taken) {
   while (true) {
     const std::uint32_t count = count_.load(std::memory_order_acquire);
     std::uint32_t index = next_.load(std::memory_order_relaxed);
     for (std::uint32_t looked = 0; looked < count; ++looked, ++index) {
       if (index >= count) index = 0;
-      if (!take(at(index))) continue;
+      HandleState* const state = at(index);
+      if (!take(state)) continue;
       next_.store(index + 1, std::memory_order_relaxed);
-      return index;
+      *taken = index;
+      return state;
     }
     const MutexLock lock(mutex_);
     if (count_.load(std::memory_order_relaxed) != count) continue;
@@ -102,8 +103,8 @@ std::uint32_t HandleTable::take_free() {
 }
 
 HandleState* HandleTable::create(std::size_t count, std::uint64_t* handle) {
-  const std::uint32_t index = take_free();
-  HandleState* const state = at(index);
+  std::uint32_t index = 0;
+  HandleState* const state = take_free(&index);
   if (state->kept_.size() < count) state->kept_.resize(count);
   state->operations = std::span(state->kept_).first(count);
   state->remaining.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);

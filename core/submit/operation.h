@@ -54,20 +54,15 @@ using OutputRef = std::unique_ptr<OutputBlock, OutputRelease>;
 
 struct HandleState;
 
-// Owner: the submitting thread until it is queued, then the holder of the baton, then (done) the waiter.
-struct Operation {
-  negotiate::Request request;
+struct Operation;
+
+// Of an operation, what each use begins without.
+struct OperationState {
   const void* input = nullptr;
   void* output = nullptr;  // the caller's; null: the engine allocates `result`
-  OutputRef result;
   // Where `output` is null: the caller's own way to memory for it; null: `result`.
   void* (*allocate)(void* context, const std::int64_t* shape, std::int32_t ndim, std::uint64_t bytes) = nullptr;
   void* allocate_context = nullptr;
-  // On a device: when the input is complete (null: it is), and when the outputs are.
-  std::shared_ptr<Producer> ready;
-  std::shared_ptr<execute::DeviceEvent> completion;
-  std::vector<std::int64_t> result_shape;
-  std::vector<std::int32_t> received_splits;
   std::int32_t value = 0;        // join: the rank that joined last
   int bit = -1;                  // announced by this cache bit, -1: in full or not yet
   bool launched = false;         // part of a launch: it ends with that
@@ -80,8 +75,19 @@ struct Operation {
   // These two belong to Submissions, under its lock.
   Operation* next_by_name = nullptr;    // of those in flight in one bucket of names
   Operation* next_submitted = nullptr;  // submitted before, and not taken yet
+};
 
-  // Makes it ready for another one: forgets all but the memory of names, shapes and splits.
+// Owner: the submitting thread until it is queued, then the holder of the baton, then (done) the waiter.
+struct Operation : OperationState {
+  negotiate::Request request;  // the submitting thread fills in all of it
+  OutputRef result;
+  // On a device: when the input is complete (null: it is), and when the outputs are.
+  std::shared_ptr<Producer> ready;
+  std::shared_ptr<execute::DeviceEvent> completion;
+  std::vector<std::int64_t> result_shape;
+  std::vector<std::int32_t> received_splits;
+
+  // Makes it ready for another use: forgets all but the memory of its name, shapes and splits.
   void recycle();
   std::size_t bytes() const { return static_cast<std::size_t>(request.elements()) * roda_dtype_size(request.dtype); }
 };
@@ -125,7 +131,7 @@ class HandleTable {
   static constexpr std::size_t kChunks = 26;
   HandleState* at(std::uint32_t index) const;  // null: there was none yet
   static bool take(HandleState* state);        // false: it is somebody's
-  std::uint32_t take_free();                   // the index of a state that was nobody's
+  HandleState* take_free(std::uint32_t* index);
 
   std::array<std::atomic<HandleState*>, kChunks> chunks_{};
   std::atomic<std::uint32_t> count_{0};  // of states
