@@ -187,6 +187,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   RODA_RETURN_IF_ERROR(check_set(engine, op, &size, &position));
   RODA_RETURN_IF_ERROR(check_reduction(op));
   negotiate::Request& r = out->request;
+  if (!has_tensor(op)) r = negotiate::Request();
   r.set = op.process_set;
   r.collective = op.collective;
   out->in_turn = (op.flags & RODA_OP_IN_TURN) != 0;

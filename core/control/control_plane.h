@@ -46,6 +46,9 @@ class ControlPlane {
   // The next record of the log; false when there is none.
   bool read(std::vector<std::byte>* record);
 
+  // Whether read() or service() may find something: a look of a few instructions, for a rank that spins.
+  bool may_have_news() const { return links_ != nullptr || segment_->log().has_record(); }
+
   // Moves links and notices processes that died. Cheap when called often: looks at descriptors only now and then unless
   // `thorough`. An error is the end of the job; it was published already.
   Status service(bool thorough, CoarseClock::time_point now = CoarseClock::now());

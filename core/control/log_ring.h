@@ -62,42 +62,37 @@ class LogRing {
     } while (
         !header_->tail.compare_exchange_weak(at, at + count, std::memory_order_acq_rel, std::memory_order_relaxed));
 
-    const std::uint64_t length = record.size();
-    std::size_t done = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
       Cell& c = cell(at + i);
-      RODA_INVARIANT(c.sequence.load(std::memory_order_relaxed) <= at + i, "a place of the log is written once");
-      std::size_t offset = 0;
-      if (i == 0) {
-        std::memcpy(c.payload, &length, kLength);
-        offset = kLength;
-      }
-      const std::size_t part = std::min(kPayload - offset, record.size() - done);
-      std::copy_n(record.begin() + static_cast<std::ptrdiff_t>(done), part, c.payload + offset);
-      done += part;
-      c.sequence.store(at + i + 1, std::memory_order_release);
+      RODA_INVARIANT(place_of(c.written.load(std::memory_order_relaxed)) <= at + i,
+                     "a place of the log is written once");
+      const auto part = record.subspan(i * kPayload, std::min(kPayload, record.size() - i * kPayload));
+      std::ranges::copy(part, c.payload);
+      c.written.store((at + i + 1) << kLengthBits | record.size(), std::memory_order_release);
     }
     return Append::kDone;
   }
 
+  // Whether the next record is there. Where it is not, a look at one cache line.
+  bool has_record() const {
+    if (!is_written(next_)) return false;
+    const std::uint64_t count = cells_for(next_length());
+    for (std::uint64_t i = 1; i < count; ++i) {
+      if (!is_written(next_ + i)) return false;
+    }
+    return true;
+  }
+
   // The next record, copied; false when there is none yet.
   bool read(std::vector<std::byte>* record) {
-    const Cell& first = cell(next_);
-    if (first.sequence.load(std::memory_order_acquire) != next_ + 1) return false;
-    std::uint64_t length = 0;
-    std::memcpy(&length, first.payload, kLength);
+    if (!has_record()) return false;
+    const std::size_t length = next_length();
     RODA_INVARIANT(length <= max_record(header_->cells), "a record of the log is no longer than the log takes");
     const std::uint64_t count = cells_for(length);
-    for (std::uint64_t i = 1; i < count; ++i) {
-      if (cell(next_ + i).sequence.load(std::memory_order_acquire) != next_ + i + 1) return false;
-    }
     record->resize(length);
-    std::size_t done = 0;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const std::size_t offset = i == 0 ? kLength : 0;
-      const std::size_t part = std::min(kPayload - offset, static_cast<std::size_t>(length) - done);
-      std::copy_n(cell(next_ + i).payload + offset, part, record->begin() + static_cast<std::ptrdiff_t>(done));
-      done += part;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t part = std::min(kPayload, length - i * kPayload);
+      std::copy_n(cell(next_ + i).payload, part, record->begin() + static_cast<std::ptrdiff_t>(i * kPayload));
     }
     RODA_INVARIANT(positions_[reader_].value.load(std::memory_order_relaxed) == next_,
                    "each reader of the log moves its own place alone");
@@ -120,25 +115,32 @@ class LogRing {
   }
 
   // Longest record that append takes, in a ring of so many cells: several fit.
-  static constexpr std::size_t max_record(std::uint32_t cells) { return cells / 4 * kPayload - sizeof(std::uint64_t); }
+  static constexpr std::size_t max_record(std::uint32_t cells) { return std::min(cells / 4 * kPayload, kMostLength); }
 
  private:
+  static constexpr int kLengthBits = 16;
+  static constexpr std::size_t kMostLength = (std::size_t{1} << kLengthBits) - 1;
   struct Header {
     std::uint32_t cells;
     std::uint32_t readers;
     alignas(64) std::atomic<std::uint64_t> tail;  // cells handed out
   };
-  struct Cell {
-    std::atomic<std::uint64_t> sequence;  // position + 1 once the cell is written
+  // A record of one cell that is short lies in one cache line.
+  struct alignas(64) Cell {
+    std::atomic<std::uint64_t> written;  // position + 1 once the cell is written; below it the record's length
     std::byte payload[kPayload];
   };
   struct alignas(64) Position {
     std::atomic<std::uint64_t> value;
   };
-  // A record starts with its length; see wire::RecordHeader, whose own length this repeats so that the ring needs to
-  // know nothing of records.
-  static constexpr std::size_t kLength = sizeof(std::uint64_t);
-  static constexpr std::size_t cells_for(std::size_t bytes) { return (bytes + kLength + kPayload - 1) / kPayload; }
+  static constexpr std::size_t cells_for(std::size_t bytes) {
+    return std::max<std::size_t>(1, (bytes + kPayload - 1) / kPayload);
+  }
+  static constexpr std::uint64_t place_of(std::uint64_t written) { return written >> kLengthBits; }
+  bool is_written(std::uint64_t position) const {
+    return place_of(cell(position).written.load(std::memory_order_acquire)) == position + 1;
+  }
+  std::size_t next_length() const { return cell(next_).written.load(std::memory_order_relaxed) & kMostLength; }
   std::uint64_t slowest() const {
     std::uint64_t low = UINT64_MAX;
     for (std::uint32_t r = 0; r < header_->readers; ++r) {

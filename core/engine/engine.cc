@@ -169,8 +169,7 @@ void Engine::drive_until(auto done, std::int64_t limit_us) {
       if (is_over()) break;
       if (!moved && wait_policy_.worth_spinning(idle)) {
         if (idle == noticed_turn()) note_idle();
-        idle_turn(idle);
-        idle += turn();
+        idle = idle_turn(idle) ? first_turn() : idle + turn();
       } else {
         if (!moved) note_idle();
         idle = moved ? first_turn() : sleep(limit.left_ms());
@@ -443,7 +442,7 @@ void Engine::started(const LaunchRun& run) {
   if (!timeline_.active()) return;
   const negotiate::Launch& launch = run.launch();
   const std::string which = roda::format("{{\"launch\": {}, \"set\": {}", launch.sequence, launch.set);
-  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}}}", json_quote(run.plan()),
+  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}}}", json_quote(run.what_runs()),
                                           launch.tensors.size(), run.bytes());
   for (const auto& tensor : launch.tensors) {
     timeline_.started(tensor->name, run.activity(), args);

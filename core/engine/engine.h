@@ -187,6 +187,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // A spinning turn of drive() takes as long as about this many of the waiting policy's iterations; the first count
   // makes the policy's yields fall on turns. A turn that yields is one iteration.
   static constexpr std::uint32_t kSpinningTurn = 16;
+  static constexpr int kLooksPerTurn = 4;
   std::uint32_t turn() const { return wait_policy_.spins() ? kSpinningTurn : 1; }
   std::uint32_t first_turn() const { return turn() - 1; }
   // Idle turns after which a thread is said to wait: a shorter wait is not worth a look at the clock.
@@ -195,14 +196,22 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
     if (!launcher_.busy()) last_ranks_.idle();
   }
   static constexpr std::uint32_t kSpunEnough = UINT32_MAX - kSpinningTurn;  // an idle turn that is not worth it
-  // A turn in which nothing moved. While every rank has a core it spins; but the kernel may put two ranks on one core
-  // for a while, and then spinning only keeps the other from what this one waits for. Looked at every fourth turn.
-  void idle_turn(std::uint32_t idle) {
-    if (wait_policy_.spins() && idle / kSpinningTurn % 4 == 3 && parts_.control->shares_core()) {
+  // After a turn in which nothing moved; true: something has, and the next turn deals with it. While every rank has a
+  // core it spins, with a few looks for what the engine mostly waits for, each at a fraction of a turn's cost. But the
+  // kernel may put two ranks on one core for a while, and then spinning only keeps the other from what this one waits
+  // for.
+  bool idle_turn(std::uint32_t idle) RODA_REQUIRES(baton_) {
+    const int looks = wait_policy_.spins() && ending_.cause.ok() ? kLooksPerTurn : 0;
+    for (int look = 0; look < looks; ++look, WaitPolicy::pause()) {
+      if (launcher_.busy() && launcher_.advance()) return true;
+      if (parts_.control->may_have_news() || submissions_.has_news(std::memory_order_acquire)) return false;
+    }
+    if (wait_policy_.spins() && parts_.control->shares_core()) {
       WaitPolicy::yield();
     } else {
       wait_policy_.relax(idle);
     }
+    return false;
   }
 
   void run();  // the engine's thread

@@ -16,7 +16,7 @@ void LaunchRun::begin(negotiate::Launch& launch, std::vector<Operation*>& operat
   slot_ = slot;
   queue_ = queue;
   of_stream_ = of_stream;
-  binding_.begin(launch_, set, queue);
+  bound_ = {{head().collective, head().op}, {0, 0, head().placement}};
   payload_.begin(launch_, &operations_, {set->options().ranks, set->options().rank}, queue);
   is_local_ = has_ended_ = has_groups_ = has_told_ = false;
   trace_.clear();
@@ -28,7 +28,7 @@ void LaunchRun::begin(negotiate::Launch& launch, std::vector<Operation*>& operat
 
 Status LaunchRun::connect(Planner* planner, Contexts* contexts, bool* ready) {
   *ready = has_groups_ || set_->size() == 1;
-  if (!*ready) RODA_RETURN_IF_ERROR(binding_.connect(planner, contexts, ready));
+  if (!*ready) RODA_RETURN_IF_ERROR(bind(planner, contexts, ready));
   has_groups_ = *ready;
   return {};
 }
@@ -40,24 +40,26 @@ Status LaunchRun::start() {
   if (set_->size() == 1) {
     is_local_ = true;
     RODA_RETURN_IF_ERROR(wait_for_producers());
-    RODA_RETURN_IF_ERROR(payload_.run_locally(binding_.work()));
+    RODA_RETURN_IF_ERROR(payload_.run_locally(bound_.work));
     return end_on_stream();
   }
   RODA_RETURN_IF_ERROR(wait_for_producers());
 
-  const Work& work = binding_.work();
+  const Work& work = bound_.work;
   execute::StageArgs args;
   args.collective = work.collective;
   args.dtype = head().dtype;
   args.op = work.stage_op();
   args.launch = launch_.sequence;
   args.generation = set_->options().generation;
-  args.slot = binding_.slot(slot_);
-  args.root = binding_.root();
+  const bool is_divided = pools().size() == 1 && !plan().staged && only_group()->slots() != 0;
+  args.slot = is_divided ? slot_ % only_group()->slots() : slot_;
+  args.root = bound_.use.root;
   if (!queue_.is_host()) args.queue = &queue_;
   args.trace = trace;
-  RODA_RETURN_IF_ERROR(binding_.acquire(&stage_));
-  Payload::Means means = binding_.means(*stage_);
+  RODA_RETURN_IF_ERROR(acquire(&stage_));
+  Payload::Means means{only_group(), bound_.route->on_device, queue_.is_host() && stage_->takes_buckets(),
+                       pools().size() > 1};
   if (needs().stream_order) {
     const bool may_lend = means.group->context().has(RODA_CAP_ALLOCATE);
     means.buffers = &(*of_stream_)[may_lend ? means.group : nullptr];
@@ -121,7 +123,7 @@ Status LaunchRun::end_on_stream() {
 bool LaunchRun::quiesced() {
   for (Operation* op : operations_) {
     if (op == nullptr || is_local_) continue;
-    for (execute::StagePool* pool : binding_.pools()) {
+    for (execute::StagePool* pool : pools()) {
       if (pool == nullptr) continue;
       if (op->input != nullptr && !pool->group().quiesced(op->input, op->bytes())) return false;
       if (op->output != nullptr && !pool->group().quiesced(op->output, op->bytes())) return false;
@@ -145,7 +147,7 @@ std::string LaunchRun::describe() const {
 std::string LaunchRun::activity() const {
   const std::string what = head().collective == RODA_BROADCAST ? "BCAST" : roda_collective_name(head().collective);
   std::string name;
-  for (execute::StagePool* pool : binding_.pools()) {
+  for (execute::StagePool* pool : pools()) {
     const std::string transport = pool == nullptr ? "" : pool->group().context().name();
     if (name.find(transport) == std::string::npos) name += (name.empty() ? "" : "_") + transport;
   }
@@ -154,7 +156,7 @@ std::string LaunchRun::activity() const {
   return name + "_" + what;
 }
 
-std::string LaunchRun::plan() const {
+std::string LaunchRun::what_runs() const {
   const std::string text = stage_ == nullptr ? "" : stage_->describe();
   return text.substr(0, text.find_first_of(",:"));
 }
@@ -172,7 +174,7 @@ void LaunchRun::finish() {
   stage_.reset();
   launch_.tensors.clear();
   operations_.clear();
-  binding_.release();
+  bound_.route = nullptr;
   is_local_ = false;
   completion_.reset();
   quiet_.reset();

@@ -10,19 +10,23 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/execute/device_queue.h"
 #include "core/execute/stage_pool.h"
 #include "core/launch/payload.h"
-#include "core/launch/plan_binding.h"
 #include "core/launch/set_runtime.h"
 #include "core/negotiate/negotiator.h"
+#include "core/plan/planner.h"
 #include "core/submit/operation.h"
 #include "plugins/base/coarse_clock.h"
 
 namespace roda::engine {
+
+// Launches of one process set that run at once: what the transports' groups are divided among.
+inline constexpr std::uint32_t kLaunchesInFlight = 2;
 
 class LaunchRun {
  public:
@@ -66,17 +70,18 @@ class LaunchRun {
   bool is_connected() const { return has_groups_; }
   bool started() const { return stage_ != nullptr || is_local_; }
   SetRuntime::Needs needs() const {
-    return is_local_ ? SetRuntime::Needs{.stream_order = is_on_device()} : binding_.needs();
+    if (is_local_) return {.stream_order = is_on_device()};
+    return bound_.route == nullptr ? SetRuntime::Needs() : bound_.route->needs;
   }
   // Of the device; null in host memory.
   const void* stream() const { return queue_.stream; }
   bool is_on_device() const { return !queue_.is_host(); }
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
   std::string describe() const;
-  std::string activity() const;  // for the timeline: "<TRANSPORT>_ALLREDUCE"
-  std::string plan() const;      // likewise: what runs, once it is started
-  std::size_t bytes() const;     // of this rank's tensors
-  void finish();                 // gives the stage back
+  std::string activity() const;   // for the timeline: "<TRANSPORT>_ALLREDUCE"
+  std::string what_runs() const;  // likewise, once it is started
+  std::size_t bytes() const;      // of this rank's tensors
+  void finish();                  // gives the stage back
   // The group, which this launch does not use, is about to go.
   void forget(execute::TransportGroup& group) { payload_.forget(group); }
 
@@ -92,13 +97,33 @@ class LaunchRun {
   Status wait_for_producers();
   Status end_on_stream();
 
+  // --- its plan (launch_plan.cc) ---
+  Status bind(Planner* planner, Contexts* contexts, bool* ready);
+  Status find_plan(Planner* planner);
+  void lay_out(SetRuntime::Route* route) const;
+  Status find_pools(Contexts* contexts, SetRuntime::Route* route) const;
+  execute::StepData find_data(const PlanStage& stage, execute::StagePool* pool) const;
+  SetRuntime::Needs find_needs(const SetRuntime::Route& route) const;
+  // A stage that runs the plan, and that no other launch uses. Its groups are formed.
+  Status acquire(execute::StageHandle* stage);
+  std::unique_ptr<execute::Stage> make_stage() const;
+  const Plan& plan() const { return *bound_.plan; }
+  // One collective over its own group, as a stage of that group runs it.
+  bool is_plain() const { return !plan().is_composed() && !plan().staged; }
+  // By stage of the plan; null where this rank has no part. Empty: they are not formed.
+  std::span<execute::StagePool* const> pools() const {
+    return bound_.route == nullptr ? std::span<execute::StagePool* const>() : bound_.route->pools;
+  }
+  // The group of a plan with one stage; null for compositions.
+  execute::TransportGroup* only_group() const { return pools().size() == 1 ? &pools().front()->group() : nullptr; }
+
   negotiate::Launch launch_;
   std::vector<Operation*> operations_;
   SetRuntime* set_ = nullptr;
   std::uint32_t slot_ = 0;
   execute::DeviceQueue queue_;
   StreamBuffers* of_stream_ = nullptr;
-  PlanBinding binding_;
+  SetRuntime::Binding bound_;
   Payload payload_;
   execute::StageHandle stage_;
   execute::Trace trace_;

@@ -35,12 +35,16 @@ class Cache {
     std::vector<int>* namesakes = nullptr;  // bits of its name, its own among them
   };
 
-  // The bit of the latest entry that equals this request of member `member`; -1 on a miss.
-  int find(const Request& r, int member) const {
+  // The bit of the entry that equals this request of member `member`; -1 on a miss. `hash`: any one of the name, the
+  // same each time, by which what was found last is found again.
+  int find(const Request& r, int member, std::size_t hash) {
+    int& found = found_[hash % kFound];
+    if (holds(found) && slot(found).agreed->name == r.name && equals(found, r, member)) return found;
     const auto it = by_name_.find(r.name);
     if (it == by_name_.end()) return -1;
     const auto bit = std::find_if(it->second.rbegin(), it->second.rend(), [&](int b) { return equals(b, r, member); });
-    return bit == it->second.rend() ? -1 : *bit;
+    if (bit == it->second.rend()) return -1;
+    return found = *bit;
   }
 
   // The bit of the entry of `name` that has a round under way, but not `other`; -1 if none.
@@ -143,6 +147,8 @@ class Cache {
   std::vector<Slot> slots_;
   std::list<int> order_;                                       // least recently used first
   std::unordered_map<std::string, std::vector<int>> by_name_;  // in the order in which they came
+  static constexpr std::size_t kFound = 1024;
+  std::vector<int> found_ = std::vector<int>(kFound, -1);  // by a name's hash: what find() found last
 };
 
 }  // namespace roda::negotiate

@@ -15,7 +15,8 @@ Negotiator::Negotiator(const Settings& settings, int rank) : settings_(settings)
 }
 
 void Negotiator::make_set(std::int32_t id, std::vector<std::int32_t> ranks) {
-  const bool is_new = sets_.emplace(id, Set(id, sets_made_++, std::move(ranks), settings_.cache_capacity)).second;
+  const bool is_new =
+      sets_.emplace(id, Set(id, sets_made_++, std::move(ranks), rank_, settings_.cache_capacity)).second;
   RODA_INVARIANT(is_new, "an id is of one process set at a time");
 }
 
@@ -62,13 +63,13 @@ bool Negotiator::wants_finished(std::int32_t id) const {
 bool Negotiator::is_speaker(std::int32_t id) const {
   const Set& set = sets_.at(id);
   int first = 0;
-  while (first < set.size() && set.joined.contains(first)) ++first;
-  return first < set.size() && set.members.rank(first) == rank_;
+  while (set.joined.contains(first)) ++first;
+  return first == set.self;
 }
 
-int Negotiator::cached_bit(const Request& request) const {
-  const Set& set = sets_.at(request.set);
-  return set.cache.find(request, set.members.position(request.rank));
+int Negotiator::cached_bit(const Request& request, std::size_t name_hash) {
+  Set& set = sets_.at(request.set);
+  return set.cache.find(request, set.members.position(request.rank), name_hash);
 }
 
 Status Negotiator::apply(std::span<const std::byte> record, Outcome* outcome) {
@@ -194,9 +195,9 @@ Status Negotiator::apply_bits(const wire::ItemView& item, std::int32_t rank, std
   if (!set->members.positions(ranks, &arriving_)) {
     return Status::unknown("malformed control record: bits from a rank outside the process set");
   }
-  const bool own = arriving_.contains(set->members.position(rank_));
+  const bool own = arriving_.contains(set->self);
   if (bits.last >= 0) speaks_ = bits.last;
-  if (set->members.position(speaks_) < 0) {
+  if (bits.last >= 0 && set->members.position(bits.last) < 0) {
     return Status::unknown("malformed control record: bits that came last from a rank outside the process set");
   }
   bits.each([&](int bit) { arrive_by_bit(set, bit, ranks, own, looked_up_at, outcome); });
@@ -279,7 +280,7 @@ void Negotiator::to_pending(Set* set, int bit, Outcome* outcome) {
   set->cache.erase(bit);
   outcome->round_over(set->id, bit);
   outcome->disputed(set->id, bit);
-  if (arrived.contains(set->members.position(rank_))) outcome->bit_freed(set->id, bit);
+  if (arrived.contains(set->self)) outcome->bit_freed(set->id, bit);
   arrived.each([&](int m) {
     const auto member = static_cast<std::size_t>(m);
     Request r;

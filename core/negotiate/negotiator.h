@@ -104,8 +104,8 @@ class Negotiator {
   Settings settings() const { return settings_; }
   void adjust(const Settings& settings) { settings_ = settings; }
 
-  // The bit by which this request may be announced, -1: announce it in full.
-  int cached_bit(const Request& request) const;
+  // The bit by which this request may be announced, -1: announce it in full. `name_hash`: see Cache::find.
+  int cached_bit(const Request& request, std::size_t name_hash = 0);
 
   // --- views, for announcements and reports ---
   bool has_set(std::int32_t id) const { return sets_.count(id) != 0; }
@@ -139,8 +139,8 @@ class Negotiator {
     int count = 0;
   };
   struct Set {
-    Set(std::int32_t i, std::uint64_t n, std::vector<std::int32_t> ranks, int cache_capacity)
-        : id(i), number(n), members(std::move(ranks)), cache(cache_capacity) {}
+    Set(std::int32_t i, std::uint64_t n, std::vector<std::int32_t> ranks, std::int32_t rank, int cache_capacity)
+        : id(i), number(n), members(std::move(ranks)), self(members.position(rank)), cache(cache_capacity) {}
     int size() const { return members.size(); }
     // Whether all members but those that have joined have arrived, and any has.
     bool is_complete(const wire::RankRanges& arrived) const {
@@ -152,6 +152,7 @@ class Negotiator {
     std::int32_t id;
     std::uint64_t number;
     Members members;
+    int self;  // the position of this process; -1: it is no member
     Cache cache;
     std::map<std::string, Pending> pending;
     std::map<std::vector<std::int32_t>, std::int32_t> placements;  // Agreed::placement by Agreed::devices

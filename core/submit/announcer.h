@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -20,7 +19,7 @@ namespace roda::engine {
 
 class Announcer {
  public:
-  Announcer(const negotiate::Negotiator& negotiator, std::int32_t rank) : negotiator_(negotiator), rank_(rank) {}
+  Announcer(negotiate::Negotiator& negotiator, std::int32_t rank) : negotiator_(negotiator), rank_(rank) {}
 
   // The record under construction, for whoever adds to it; tensors go through announce(), which remembers which
   // operation a bit stands for until it is taken.
@@ -32,8 +31,10 @@ class Announcer {
 
   void announce(Operation* op) {
     wire::RecordWriter& record = this->record();
-    op->bit = op->request.collective == RODA_JOIN ? -1 : negotiator_.cached_bit(op->request);
-    PerSet& set = sets_[op->request.set];
+    op->bit = op->request.collective == RODA_JOIN ? -1 : negotiator_.cached_bit(op->request, op->name_hash);
+    const auto id = static_cast<std::size_t>(op->request.set);
+    if (id >= sets_.size()) sets_.resize(id + 1);
+    PerSet& set = sets_[id];
     const auto bit = static_cast<std::size_t>(std::max(op->bit, 0));
     if (set.announced.size() <= bit) {
       set.announced.resize(bit + 1);
@@ -54,12 +55,13 @@ class Announcer {
   // The record so far, and starts a new one with the next addition.
   std::span<const std::byte> take() {
     wire::RecordWriter& record = this->record();
-    for (auto& [id, set] : sets_) {
-      auto& words = set.words;
+    for (std::size_t id = 0; id < sets_.size(); ++id) {
+      auto& words = sets_[id].words;
       const auto first = std::ranges::find_if(words, [](std::uint64_t w) { return w != 0; });
       if (first == words.end()) continue;
       const auto last = std::find_if(words.rbegin(), words.rend(), [](std::uint64_t w) { return w != 0; }).base();
-      record.bits(id, static_cast<std::uint32_t>(first - words.begin()), std::span(first, last));
+      record.bits(static_cast<std::int32_t>(id), static_cast<std::uint32_t>(first - words.begin()),
+                  std::span(first, last));
       std::fill(first, last, 0);
     }
     begun_ = false;
@@ -67,32 +69,37 @@ class Announcer {
   }
 
   // The operation announced by `bit`, or null.
-  const Operation* announced(std::int32_t id, int bit) const {
-    const auto set = sets_.find(id);
-    if (bit < 0 || set == sets_.end() || static_cast<std::size_t>(bit) >= set->second.announced.size()) return nullptr;
-    return set->second.announced[static_cast<std::size_t>(bit)];
+  const Operation* announced(std::int32_t set, int bit) const {
+    Operation* const* const place = find(sets_, set, bit);
+    return place == nullptr ? nullptr : *place;
   }
   // The operation announced by `bit`, or null; forgets it. With a name only if it is the operation of that name: a
   // tensor may leave the cache between its agreement and its launch, and the bit then stands for another one.
-  Operation* take_announced(std::int32_t id, int bit, std::optional<std::string_view> name = {}) {
-    const auto set = sets_.find(id);
-    if (set == sets_.end() || static_cast<std::size_t>(bit) >= set->second.announced.size()) return nullptr;
-    Operation*& op = set->second.announced[static_cast<std::size_t>(bit)];
-    if (op != nullptr && name.has_value() && op->request.name != *name) return nullptr;
-    return std::exchange(op, nullptr);
+  Operation* take_announced(std::int32_t set, int bit, std::optional<std::string_view> name = {}) {
+    Operation** const place = find(sets_, set, bit);
+    if (place == nullptr || *place == nullptr) return nullptr;
+    return name.has_value() && (*place)->request.name != *name ? nullptr : std::exchange(*place, nullptr);
   }
-  void forget_set(std::int32_t set) { sets_.erase(set); }
+  void forget_set(std::int32_t set) {
+    if (static_cast<std::size_t>(set) < sets_.size()) sets_[static_cast<std::size_t>(set)] = {};
+  }
 
  private:
   struct PerSet {
     std::vector<std::uint64_t> words;   // bits of the record under construction
     std::vector<Operation*> announced;  // by bit; null: nothing of this rank's is under way
   };
-  const negotiate::Negotiator& negotiator_;
+  // The place of that bit's operation; null: there is none.
+  static auto find(auto& sets, std::int32_t id, int bit) -> decltype(sets.data()->announced.data()) {
+    if (bit < 0 || static_cast<std::size_t>(id) >= sets.size()) return nullptr;
+    auto& announced = sets[static_cast<std::size_t>(id)].announced;
+    return static_cast<std::size_t>(bit) < announced.size() ? &announced[static_cast<std::size_t>(bit)] : nullptr;
+  }
+  negotiate::Negotiator& negotiator_;
   std::int32_t rank_;
   wire::RecordWriter writer_;
   bool begun_ = false;
-  std::map<std::int32_t, PerSet> sets_;
+  std::vector<PerSet> sets_;  // by id
 };
 
 }  // namespace roda::engine

@@ -50,17 +50,16 @@ void OutputBlock::release() {
 }
 
 void Operation::recycle() {
-  Operation fresh;
-  const auto keep = [](auto& memory, auto* of_fresh) {
-    memory.clear();
-    of_fresh->swap(memory);
-  };
-  keep(request.name, &fresh.request.name);
-  keep(request.shape, &fresh.request.shape);
-  keep(request.splits, &fresh.request.splits);
-  keep(result_shape, &fresh.result_shape);
-  keep(received_splits, &fresh.received_splits);
-  *this = std::move(fresh);
+  static_cast<OperationState&>(*this) = {};
+  request.name.clear();
+  request.shape.clear();
+  request.splits.clear();
+  request.group = {};
+  result.reset();
+  ready.reset();
+  completion.reset();
+  result_shape.clear();
+  received_splits.clear();
 }
 
 HandleTable::~HandleTable() {
@@ -75,62 +74,63 @@ HandleState* HandleTable::at(std::uint32_t index) const {
   return states == nullptr ? nullptr : states + (place - (std::uint64_t{1} << log2));
 }
 
-std::uint32_t HandleTable::grow() {
-  const MutexLock lock(mutex_);
-  const std::uint32_t index = count_++;
-  if (at(index) == nullptr) {
-    const std::size_t size = std::bit_floor(index + kFirstChunk);
-    chunks_[static_cast<std::size_t>(std::countr_zero(size / kFirstChunk))].store(new HandleState[size],
-                                                                                  std::memory_order_release);
-  }
-  return index;
+bool HandleTable::take(HandleState* state) {
+  std::uint32_t turn = state->turn_.load(std::memory_order_relaxed);
+  return turn % kTurns == kFree && turn != kUsedUp &&
+         state->turn_.compare_exchange_strong(turn, turn + kLive, std::memory_order_acquire);
 }
 
-std::uint32_t HandleTable::take_free() {
-  constexpr std::uint64_t kChange = std::uint64_t{1} << 32;
-  std::uint64_t top = free_.load(std::memory_order_acquire);
-  while (static_cast<std::uint32_t>(top) != 0) {
-    const std::uint32_t index = static_cast<std::uint32_t>(top) - 1;
-    const std::uint64_t next = ((top / kChange + 1) * kChange) | at(index)->next_.load(std::memory_order_relaxed);
-    if (free_.compare_exchange_weak(top, next, std::memory_order_acquire)) return index;
+HandleState* HandleTable::take_free(std::uint32_t* taken) {
+  while (true) {
+    const std::uint32_t count = count_.load(std::memory_order_acquire);
+    std::uint32_t index = next_.load(std::memory_order_relaxed);
+    for (std::uint32_t looked = 0; looked < count; ++looked, ++index) {
+      if (index >= count) index = 0;
+      HandleState* const state = at(index);
+      if (!take(state)) continue;
+      next_.store(index + 1, std::memory_order_relaxed);
+      *taken = index;
+      return state;
+    }
+    const MutexLock lock(mutex_);
+    if (count_.load(std::memory_order_relaxed) != count) continue;
+    const std::uint32_t more = count + kFirstChunk;  // 64, 128, 256, ...: as many as there are, and as the first has
+    chunks_[static_cast<std::size_t>(std::countr_zero(more / kFirstChunk))].store(new HandleState[more],
+                                                                                  std::memory_order_release);
+    next_.store(count, std::memory_order_relaxed);
+    count_.store(count + more, std::memory_order_release);
   }
-  return grow();
 }
 
 HandleState* HandleTable::create(std::size_t count, std::uint64_t* handle) {
-  const std::uint32_t index = take_free();
-  HandleState* const state = at(index);
+  std::uint32_t index = 0;
+  HandleState* const state = take_free(&index);
   if (state->kept_.size() < count) state->kept_.resize(count);
   state->operations = std::span(state->kept_).first(count);
   state->remaining.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
   state->first_error = Status();
   state->then = {};
   for (Operation& op : state->operations) op.handle = state;
-  *handle = (std::uint64_t{++state->given_} << 32) | index;
-  state->live_.store(state->given_, std::memory_order_release);
+  *handle = std::uint64_t{state->turn_.load(std::memory_order_relaxed)} << 32 | index;
   return state;
 }
 
 HandleState* HandleTable::find(std::uint64_t handle) {
   HandleState* const state = at(static_cast<std::uint32_t>(handle));
-  const auto given = static_cast<std::uint32_t>(handle >> 32);
-  const bool is_live = state != nullptr && given != 0 && state->live_.load(std::memory_order_acquire) == given;
+  const auto turn = static_cast<std::uint32_t>(handle >> 32);
+  const bool is_live =
+      state != nullptr && turn % kTurns == kLive && state->turn_.load(std::memory_order_acquire) == turn;
   return is_live ? state : nullptr;
 }
 
 void HandleTable::release(std::uint64_t handle) {
   HandleState* const state = find(handle);
-  auto given = static_cast<std::uint32_t>(handle >> 32);
-  if (state == nullptr || !state->live_.compare_exchange_strong(given, 0, std::memory_order_acq_rel)) return;
+  auto turn = static_cast<std::uint32_t>(handle >> 32);
+  const std::uint32_t leaving = turn - kLive + kLeaving;
+  if (state == nullptr || !state->turn_.compare_exchange_strong(turn, leaving, std::memory_order_acq_rel)) return;
   for (Operation& op : state->operations) op.recycle();
-  if (state->given_ == UINT32_MAX) return;  // all of its numbers were given
-  const std::uint64_t own = static_cast<std::uint32_t>(handle) + std::uint64_t{1};
-  std::uint64_t top = free_.load(std::memory_order_relaxed);
-  std::uint64_t changed = 0;
-  do {
-    state->next_.store(static_cast<std::uint32_t>(top), std::memory_order_relaxed);
-    changed = ((top >> 32) + 1) << 32 | own;
-  } while (!free_.compare_exchange_weak(top, changed, std::memory_order_release, std::memory_order_relaxed));
+  state->turn_.store(leaving - kLeaving + kTurns, std::memory_order_release);
+  next_.store(static_cast<std::uint32_t>(handle), std::memory_order_relaxed);
 }
 
 }  // namespace roda::engine

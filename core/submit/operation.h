@@ -54,20 +54,15 @@ using OutputRef = std::unique_ptr<OutputBlock, OutputRelease>;
 
 struct HandleState;
 
-// Owner: the submitting thread until it is queued, then the holder of the baton, then (done) the waiter.
-struct Operation {
-  negotiate::Request request;
+struct Operation;
+
+// Of an operation, what each use begins without.
+struct OperationState {
   const void* input = nullptr;
   void* output = nullptr;  // the caller's; null: the engine allocates `result`
-  OutputRef result;
   // Where `output` is null: the caller's own way to memory for it; null: `result`.
   void* (*allocate)(void* context, const std::int64_t* shape, std::int32_t ndim, std::uint64_t bytes) = nullptr;
   void* allocate_context = nullptr;
-  // On a device: when the input is complete (null: it is), and when the outputs are.
-  std::shared_ptr<Producer> ready;
-  std::shared_ptr<execute::DeviceEvent> completion;
-  std::vector<std::int64_t> result_shape;
-  std::vector<std::int32_t> received_splits;
   std::int32_t value = 0;        // join: the rank that joined last
   int bit = -1;                  // announced by this cache bit, -1: in full or not yet
   bool launched = false;         // part of a launch: it ends with that
@@ -76,12 +71,23 @@ struct Operation {
   CoarseClock::time_point submitted;
   std::uint64_t recorded = 0;  // its number in the flight recorder; 0: not there yet
   HandleState* handle = nullptr;
-  // These three belong to Submissions, under its lock.
-  std::size_t name_hash = 0;
+  std::size_t name_hash = 0;  // once it is submitted
+  // These two belong to Submissions, under its lock.
   Operation* next_by_name = nullptr;    // of those in flight in one bucket of names
   Operation* next_submitted = nullptr;  // submitted before, and not taken yet
+};
 
-  // Makes it ready for another one: forgets all but the memory of names, shapes and splits.
+// Owner: the submitting thread until it is queued, then the holder of the baton, then (done) the waiter.
+struct Operation : OperationState {
+  negotiate::Request request;  // the submitting thread fills in all of it
+  OutputRef result;
+  // On a device: when the input is complete (null: it is), and when the outputs are.
+  std::shared_ptr<Producer> ready;
+  std::shared_ptr<execute::DeviceEvent> completion;
+  std::vector<std::int64_t> result_shape;
+  std::vector<std::int32_t> received_splits;
+
+  // Makes it ready for another use: forgets all but the memory of its name, shapes and splits.
   void recycle();
   std::size_t bytes() const { return static_cast<std::size_t>(request.elements()) * roda_dtype_size(request.dtype); }
 };
@@ -97,10 +103,9 @@ struct HandleState {
 
  private:
   friend class HandleTable;
-  std::vector<Operation> kept_;         // `operations` are the first of them
-  std::uint32_t given_ = 0;             // how often it was handed out, the upper half of its number
-  std::atomic<std::uint32_t> live_{0};  // the same until it is released; 0: it is nobody's
-  std::atomic<std::uint32_t> next_{0};  // among those that are nobody's: index + 1; 0: it is the last
+  std::vector<Operation> kept_;  // `operations` are the first of them
+  // The upper half of its number while it is somebody's; else nobody's, or about to be (HandleTable::Turn).
+  std::atomic<std::uint32_t> turn_{0};
 };
 
 // Handles by number, of all engines of the process: a number never means two. Any thread; takes a lock only to grow.
@@ -118,19 +123,20 @@ class HandleTable {
   void release(std::uint64_t handle);
 
  private:
+  // What a state's turn says of it, by the remainder; each use takes it through all of them, and the last number of all
+  // is never passed.
+  enum Turn : std::uint32_t { kFree = 0, kLive = 1, kLeaving = 2, kTurns = 4, kUsedUp = UINT32_MAX - 3 };
   // States stay where they are, in chunks of which each has twice as many as the one before.
   static constexpr std::uint32_t kFirstChunk = 64;
   static constexpr std::size_t kChunks = 26;
   HandleState* at(std::uint32_t index) const;  // null: there was none yet
-  std::uint32_t take_free();                   // the index of a state that is nobody's
-  std::uint32_t grow();
+  static bool take(HandleState* state);        // false: it is somebody's
+  HandleState* take_free(std::uint32_t* index);
 
   std::array<std::atomic<HandleState*>, kChunks> chunks_{};
-  // The stack of those that are nobody's: the top's index + 1, and above it a count of changes, so that whoever was
-  // late to take the top does not take it for what it was.
-  std::atomic<std::uint64_t> free_{0};
-  Mutex mutex_;
-  std::uint32_t count_ RODA_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint32_t> count_{0};  // of states
+  std::atomic<std::uint32_t> next_{0};   // looked at first, and those behind it next: the last one that was released
+  Mutex mutex_;                          // of whoever adds a chunk
 };
 
 }  // namespace roda::engine

@@ -9,23 +9,23 @@
 
 namespace roda::engine {
 
-Operation* OperationNames::find(std::int32_t set, std::string_view name, std::size_t hash) const {
-  Operation* op = buckets_[bucket_of(set, hash)];
+Operation* Submissions::find_locked(std::int32_t set, std::string_view name, std::size_t hash) const {
+  Operation* op = in_flight_[bucket_of(set, hash)];
   while (op != nullptr && (op->name_hash != hash || op->request.set != set || op->request.name != name)) {
     op = op->next_by_name;
   }
   return op;
 }
 
-bool OperationNames::enter(Operation* op) {
-  if (find(op->request.set, op->request.name, op->name_hash) != nullptr) return false;
-  Operation*& bucket = buckets_[bucket_of(op->request.set, op->name_hash)];
+bool Submissions::enter_locked(Operation* op) {
+  if (find_locked(op->request.set, op->request.name, op->name_hash) != nullptr) return false;
+  Operation*& bucket = in_flight_[bucket_of(op->request.set, op->name_hash)];
   op->next_by_name = std::exchange(bucket, op);
   return true;
 }
 
-void OperationNames::leave(const Operation& op) {
-  Operation** place = &buckets_[bucket_of(op.request.set, op.name_hash)];
+void Submissions::leave_locked(const Operation& op) {
+  Operation** place = &in_flight_[bucket_of(op.request.set, op.name_hash)];
   while (*place != nullptr && *place != &op) place = &(*place)->next_by_name;
   if (*place != nullptr) *place = op.next_by_name;
 }
@@ -41,7 +41,7 @@ void Submissions::enter_next_locked(const Operation& ended) {
     return op->name_hash == ended.name_hash && op->request.set == ended.request.set &&
            op->request.name == ended.request.name;
   });
-  if (next == in_turn_.end() || !in_flight_.enter(*next)) return;
+  if (next == in_turn_.end() || !enter_locked(*next)) return;
   submit_locked(*next, *next);
   in_turn_.erase(next);
 }
@@ -58,7 +58,7 @@ Status Submissions::add(HandleState* handle, std::int32_t rank) {
   Operation* latest = nullptr;
   Operation* earliest = nullptr;
   for (Operation& op : handle->operations) {
-    if (in_flight_.enter(&op)) {
+    if (enter_locked(&op)) {
       if (earliest == nullptr) earliest = &op;
       op.next_submitted = std::exchange(latest, &op);
       continue;
@@ -74,7 +74,7 @@ Status Submissions::add(HandleState* handle, std::int32_t rank) {
     // All or none: those of this group that were entered before go out again.
     for (Operation& entered : handle->operations) {
       if (&entered == &op) break;
-      if (std::erase(in_turn_, &entered) == 0) in_flight_.leave(entered);
+      if (std::erase(in_turn_, &entered) == 0) leave_locked(entered);
     }
     return Status::invalid(
         "Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor that is "
@@ -225,7 +225,7 @@ void Submissions::take(News* news) {
 Operation* Submissions::find(std::int32_t set, std::string_view name) const {
   const std::size_t hash = std::hash<std::string_view>{}(name);
   const MutexLock lock(mutex_);
-  return in_flight_.find(set, name, hash);
+  return find_locked(set, name, hash);
 }
 
 void Submissions::take_launched(const negotiate::Launch& launch, Announcer* announcer,
@@ -242,7 +242,7 @@ void Submissions::take_launched(const negotiate::Launch& launch, Announcer* anno
 
 void Submissions::end_locked(Operation* op, const Status& status) {
   RODA_INVARIANT(op->handle->remaining.load(std::memory_order_relaxed) != 0, "an operation ends once");
-  in_flight_.leave(*op);
+  leave_locked(*op);
   if (!in_turn_.empty()) enter_next_locked(*op);
   HandleState* handle = op->handle;
   if (!status.ok() && handle->first_error.ok()) handle->first_error = status;
@@ -263,7 +263,7 @@ void Submissions::end_all(const Status& status) {
   const MutexLock lock(mutex_);
   std::vector<Operation*> all(in_turn_.begin(), in_turn_.end());
   in_turn_.clear();
-  in_flight_.each([&all](Operation* op) { all.push_back(op); });
+  each_locked([&all](Operation* op) { all.push_back(op); });
   for (Operation* op : all) end_locked(op, status);
   submitted_.store(nullptr, std::memory_order_relaxed);
 }
@@ -276,7 +276,7 @@ std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::
     return true;
   };
   std::erase_if(in_turn_, is_ended);
-  in_flight_.each([&](Operation* op) {
+  each_locked([&](Operation* op) {
     if (of_set(op->request.set) && !op->launched) pending.push_back(op);
   });
   return pending;
@@ -285,7 +285,7 @@ std::vector<Operation*> Submissions::not_launched(const std::function<bool(std::
 CoarseClock::time_point Submissions::waits_since() const {
   const MutexLock lock(mutex_);
   CoarseClock::time_point oldest = to_end_since_;
-  in_flight_.each([&oldest](const Operation* op) {
+  each_locked([&oldest](const Operation* op) {
     if (!op->launched) oldest = std::min(oldest, op->submitted);
   });
   return oldest;

@@ -47,28 +47,6 @@ struct Loan {
   }
 };
 
-// Operations in flight, by process set and name. Each lies in its bucket by itself: none costs an allocation.
-class OperationNames {
- public:
-  Operation* find(std::int32_t set, std::string_view name, std::size_t hash) const;
-  // By its name_hash. False: there is another one of its name.
-  bool enter(Operation* op);
-  // Nothing happens where it never had its name.
-  void leave(const Operation& op);
-  void each(auto use) const {
-    for (Operation* op : buckets_) {
-      for (; op != nullptr; op = op->next_by_name) use(op);
-    }
-  }
-
- private:
-  static std::size_t bucket_of(std::int32_t set, std::size_t hash) {
-    return (hash ^ static_cast<std::size_t>(set) * 0x9e3779b97f4a7c15u) % kBuckets;
-  }
-  static constexpr std::size_t kBuckets = 1024;
-  std::vector<Operation*> buckets_ = std::vector<Operation*>(kBuckets);
-};
-
 class Submissions {
  public:
   // `rules`: of buckets on devices.
@@ -134,6 +112,22 @@ class Submissions {
   std::vector<Operation*> set_closed(std::int32_t id);
 
  private:
+  // --- operations in flight, by process set and name. Each lies in its bucket by itself: none costs an allocation ---
+  Operation* find_locked(std::int32_t set, std::string_view name, std::size_t hash) const RODA_REQUIRES(mutex_);
+  // By its name_hash. False: there is another one of its name.
+  bool enter_locked(Operation* op) RODA_REQUIRES(mutex_);
+  // Nothing happens where it never had its name.
+  void leave_locked(const Operation& op) RODA_REQUIRES(mutex_);
+  void each_locked(auto use) const RODA_REQUIRES(mutex_) {
+    for (Operation* op : in_flight_) {
+      for (; op != nullptr; op = op->next_by_name) use(op);
+    }
+  }
+  static std::size_t bucket_of(std::int32_t set, std::size_t hash) {
+    return (hash ^ static_cast<std::size_t>(set) * 0x9e3779b97f4a7c15u) % kBuckets;
+  }
+  static constexpr std::size_t kBuckets = 1024;
+
   void enter_next_locked(const Operation& ended) RODA_REQUIRES(mutex_);
   // From the latest to the earliest, by next_submitted.
   void submit_locked(Operation* latest, Operation* earliest) RODA_REQUIRES(mutex_);
@@ -147,7 +141,7 @@ class Submissions {
   mutable Mutex mutex_;
   News news_ RODA_GUARDED_BY(mutex_);  // but for the operations
   std::vector<SetChange*> changes_ RODA_GUARDED_BY(mutex_);
-  OperationNames in_flight_ RODA_GUARDED_BY(mutex_);
+  std::vector<Operation*> in_flight_ RODA_GUARDED_BY(mutex_) = std::vector<Operation*>(kBuckets);
   std::deque<Operation*> in_turn_ RODA_GUARDED_BY(mutex_);  // whose name another one has, in the order of submission
   std::map<std::int32_t, std::vector<std::int32_t>> sets_ RODA_GUARDED_BY(mutex_);
   Status closed_ RODA_GUARDED_BY(mutex_);  // why nothing can be asked for

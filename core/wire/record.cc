@@ -26,6 +26,14 @@ struct RequestHead {
   std::int8_t op = 0;
   std::uint8_t dimensions = 0;
 };
+struct BitsHead {
+  std::uint32_t first_word = 0;
+  std::uint32_t ranges = 0;
+};
+// Of the ranges, and of who came last, which lies behind them as one more.
+std::size_t ranks_bytes(const BitsHead& head) {
+  return head.ranges == 0 ? 0 : (std::size_t{head.ranges} + 1) * sizeof(RankRange);
+}
 struct TuningHead {
   std::uint64_t threshold = 0;
   std::uint32_t hold_us = 0;
@@ -79,7 +87,7 @@ void RecordWriter::begin(std::int32_t rank, std::uint64_t applied) {
 
 std::byte* RecordWriter::start_item(Item kind, std::int32_t set, std::size_t bytes) {
   const ItemHeader header{
-      .kind = static_cast<std::uint16_t>(kind), .set = set, .bytes = static_cast<std::uint32_t>(bytes)};
+      .kind = static_cast<std::uint8_t>(kind), .set = set, .bytes = static_cast<std::uint32_t>(bytes)};
   const std::size_t at = buffer_.size();
   buffer_.resize(at + sizeof header + padded(bytes));
   std::memcpy(buffer_.data() + at, &header, sizeof header);
@@ -101,12 +109,11 @@ void RecordWriter::bits(std::int32_t set, std::uint32_t first_word, std::span<co
     std::size_t at = 0;
     do {
       const auto who = ranks.subspan(at, std::min(kItemRanges, ranks.size() - at));
-      const std::uint32_t counts[4] = {first_word, static_cast<std::uint32_t>(some.size()),
-                                       static_cast<std::uint32_t>(who.size()), static_cast<std::uint32_t>(last)};
-      std::byte* to = start_item(Item::kBits, set, sizeof counts + who.size_bytes() + some.size_bytes());
-      std::memcpy(to, counts, sizeof counts);
-      std::copy(who.begin(), who.end(), reinterpret_cast<RankRange*>(to + sizeof counts));
-      std::memcpy(to + sizeof counts + who.size_bytes(), some.data(), some.size_bytes());
+      const BitsHead head{first_word, static_cast<std::uint32_t>(who.size())};
+      std::byte* to = start_item(Item::kBits, set, sizeof head + ranks_bytes(head) + some.size_bytes());
+      std::memcpy(to, &head, sizeof head);
+      std::memcpy(to + sizeof head + ranks_bytes(head), some.data(), some.size_bytes());
+      if (!who.empty()) *std::copy(who.begin(), who.end(), reinterpret_cast<RankRange*>(to + sizeof head)) = {last, 0};
       at += kItemRanges;
     } while (at < ranks.size());
     first_word += static_cast<std::uint32_t>(some.size());
@@ -248,20 +255,21 @@ Status read_ranks(const ItemView& item, std::vector<std::int32_t>* ranks) {
 }
 
 Status read_bits(const ItemView& item, Bits* bits) {
-  std::uint32_t counts[4] = {};
-  if (item.payload.size() < sizeof counts) return malformed("a cut bit vector");
-  std::memcpy(counts, item.payload.data(), sizeof counts);
-  const std::size_t rank_bytes = counts[2] * sizeof(RankRange);
-  if (item.payload.size() != sizeof counts + rank_bytes + counts[1] * sizeof(std::uint64_t)) {
+  BitsHead head;
+  if (item.payload.size() < sizeof head) return malformed("a cut bit vector");
+  std::memcpy(&head, item.payload.data(), sizeof head);
+  const auto behind = item.payload.subspan(sizeof head);
+  if (behind.size() < ranks_bytes(head) || behind.size() % sizeof(std::uint64_t) != 0) {
     return malformed("a bit vector of a wrong size");
   }
-  if (counts[0] > kMostWords || counts[1] > kMostWords) return malformed("bits beyond any cache");
-  bits->first_word = counts[0];
+  const std::size_t words = (behind.size() - ranks_bytes(head)) / sizeof(std::uint64_t);
+  if (head.first_word > kMostWords || words > kMostWords) return malformed("bits beyond any cache");
+  bits->first_word = head.first_word;
   // Items start on 8-byte boundaries of an 8-byte aligned record, so ranges and words are aligned.
-  const std::byte* ranks = item.payload.data() + sizeof counts;
-  bits->ranks = {reinterpret_cast<const RankRange*>(ranks), counts[2]};
-  bits->words = {reinterpret_cast<const std::uint64_t*>(ranks + rank_bytes), counts[1]};
-  if (counts[2] != 0) bits->last = static_cast<std::int32_t>(counts[3]);
+  const auto* ranks = reinterpret_cast<const RankRange*>(behind.data());
+  bits->ranks = {ranks, head.ranges};
+  bits->words = {reinterpret_cast<const std::uint64_t*>(behind.data() + ranks_bytes(head)), words};
+  if (head.ranges != 0) bits->last = ranks[head.ranges].first;
   std::int64_t after = -1;
   for (const RankRange& r : bits->ranks) {
     if (r.first < 0 || r.last < r.first || r.first <= after) return malformed("ranks out of order");

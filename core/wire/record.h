@@ -26,8 +26,8 @@ struct RecordHeader {
 };
 
 enum class Item : std::uint16_t {
-  // Cached tensors by bit: u32 first word, u32 words, u32 ranges, i32 which of these ranks came last, RankRange
-  // ranges[] (none: the speaker alone), u64 words[].
+  // Cached tensors by bit: u32 first word, u32 ranges, u64 words[]; where there are ranges (none: the speaker alone),
+  // before the words: RankRange ranges[], i32 which of these ranks came last, i32 0.
   kBits = 1,
   kRequest = 2,    // what one rank asks for: RequestHead in record.cc
   kFinished = 3,   // u64: launches of `set` that the speaker completed
@@ -45,12 +45,11 @@ enum class Item : std::uint16_t {
   kLate = 15,      // negotiate::Lateness
 };
 
+// Short: a rank's bits and what it has finished fit into one cache line of the log.
 struct ItemHeader {
-  std::uint16_t kind = 0;
-  std::uint16_t reserved = 0;
-  std::int32_t set = 0;
+  std::uint32_t kind : 8 = 0;
+  std::int32_t set : 24 = 0;
   std::uint32_t bytes = 0;  // of the payload, without padding
-  std::uint32_t reserved2 = 0;
 };
 
 // Builds one record in a buffer that is reused. It may become longer than a record may be: see split(). Bits are

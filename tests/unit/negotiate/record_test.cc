@@ -107,8 +107,8 @@ TEST(Record, ListsOfNobodyAndNothingAreRead) {
   EXPECT_TRUE(read_ranks(item, &ranks).ok());
   EXPECT_TRUE(ranks.empty());
   EXPECT_FALSE(reader.next(&item));  // no bits are no item
-  const std::uint32_t counts[4] = {3, 0, 0, 0};
-  item = {Item::kBits, 0, std::as_bytes(std::span(counts))};
+  const std::uint32_t head[2] = {3, 0};
+  item = {Item::kBits, 0, std::as_bytes(std::span(head))};
   Bits bits;
   EXPECT_TRUE(read_bits(item, &bits).ok());
   bits.each([](int) { FAIL(); });

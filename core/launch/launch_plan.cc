@@ -1,0 +1,173 @@
+// A launch's plan: the groups that run its stages, formed, and a stage of execute/.
+#include <algorithm>
+#include <utility>
+
+#include "core/launch/average.h"
+#include "core/launch/launch_run.h"
+#include "plugins/base/invariant.h"
+#include "plugins/base/log.h"
+
+namespace roda::engine {
+namespace {
+
+bool is_native(const PlanStage& stage) { return stage.algorithm == nullptr; }
+
+}  // namespace
+
+// Chooses the plan and asks for its groups. *ready: they are formed; else call it again.
+Status LaunchRun::bind(Planner* planner, Contexts* contexts, bool* ready) {
+  const SetRuntime::Binding* const kept = bound_.plan == nullptr ? set_->find_kept(launch_) : nullptr;
+  *ready = kept != nullptr;
+  if (*ready) {
+    bound_ = *kept;
+    return {};
+  }
+  if (bound_.plan == nullptr) RODA_RETURN_IF_ERROR(find_plan(planner));
+  SetRuntime::Route& route = set_->route(bound_.use);
+  if (route.groups.empty()) lay_out(&route);
+  if (route.pools.empty()) RODA_RETURN_IF_ERROR(find_pools(contexts, &route));
+  *ready = !route.pools.empty();
+  if (!*ready) return {};
+  bound_.route = &route;
+  set_->keep(launch_, bound_);
+  return {};
+}
+
+Status LaunchRun::acquire(execute::StageHandle* stage) {
+  RODA_INVARIANT(bound_.route != nullptr, "a launch takes a stage when its groups are formed");
+  if (is_plain())
+    return pools().front()->acquire(bound_.work.collective, plan().stages.front().algorithm, bound_.use.root, stage);
+  for (const auto& kept : bound_.route->stages) {
+    if (kept->busy) continue;
+    *stage = kept->take();
+    return {};
+  }
+  bound_.route->stages.push_back(std::make_unique<execute::KeptStage>(make_stage()));
+  *stage = bound_.route->stages.back()->take();
+  return {};
+}
+
+// An average is the transport's own where the plan is one collective of a transport that has it on the device; else
+// the sum is scaled.
+Status LaunchRun::find_plan(Planner* planner) {
+  Work& work = bound_.work;
+  if (roda_collective_is(head().collective, RODA_ROOTED) != 0) {
+    const auto& ranks = set_->options().ranks;
+    bound_.use.root = static_cast<int>(std::ranges::lower_bound(ranks, head().root) - ranks.begin());
+  }
+  const auto is_adasum = [&work] { return work.collective == RODA_ADASUM_ALLREDUCE; };
+  PlanQuery query;
+  query.collective = head().collective;
+  query.dtype = head().dtype;
+  query.memory_kind = queue_.memory_kind();
+  query.bytes = launch_.bytes;
+  query.rules = launch_.rules;
+  query.lie_on(set_->options().shape);
+  if (is_adasum() && query.hosts == 1 && planner->carriers().add_on_device(query)) {
+    query.collective = RODA_ALLREDUCE;
+    work = {RODA_ALLREDUCE, RODA_AVERAGE, false};
+  }
+  if (work.op == RODA_AVERAGE && roda_dtype_is(head().dtype, RODA_INTEGER) != 0) {
+    work.is_spread = true;
+    query.dtype = sum_dtype(head().dtype, query.size);
+    query.bytes =
+        launch_.bytes / roda_dtype_size(head().dtype) * sum_width(head().dtype) * roda_dtype_size(query.dtype);
+  } else if (work.op == RODA_AVERAGE) {
+    query.op = RODA_AVERAGE;
+    work.stage_averages = planner->averages(query);
+  }
+  query.op = work.stage_op();
+  RODA_RETURN_IF_ERROR(planner->plan(query, &bound_.plan));
+  bound_.use.plan = plan().id;
+  if (is_adasum() && plan().is_composed()) work.averaged = static_cast<int>(query.shape->table().front().size());
+  return {};
+}
+
+void LaunchRun::lay_out(SetRuntime::Route* route) const {
+  route->groups.resize(plan().stages.size());
+  if (is_plain()) return;
+  const Shape& shape = set_->options().shape;
+  route->schedule =
+      std::make_shared<const schedule::Schedule>(schedule_of(plan(), shape, shape.self(), bound_.use.root));
+  for (const schedule::Call& call : route->schedule->calls) {
+    if (plan().is_composed()) route->groups[static_cast<std::size_t>(call.stage)] = *call.members;
+  }
+}
+
+// The groups that the plan's stages run over. All are asked for before one is waited for: they form side by side.
+Status LaunchRun::find_pools(Contexts* contexts, SetRuntime::Route* route) const {
+  std::vector<execute::StagePool*> pools;
+  bool is_formed = true;
+  for (std::size_t i = 0; i < plan().stages.size(); ++i) {
+    pools.push_back(nullptr);
+    if (plan().is_composed() && route->groups[i].empty()) continue;
+    execute::TransportContext* context = nullptr;
+    RODA_RETURN_IF_ERROR(contexts->get(plan().stages[i].transport, &context));
+    const bool is_on_device = !queue_.is_host() && !plan().stages[i].staged;
+    SetRuntime::GroupPlace place{route->groups[i], -1, {}, -1};
+    if (is_on_device) place = {route->groups[i], bound_.use.placement, head().devices, queue_.number};
+    RODA_RETURN_IF_ERROR(set_->stages(*context, place, &pools.back()));
+    is_formed = is_formed && pools.back() != nullptr;
+  }
+  if (!is_formed) return {};
+  route->pools = std::move(pools);
+  route->needs = find_needs(*route);
+  if (queue_.is_host()) return {};
+  for (std::size_t i = 0; i < plan().stages.size(); ++i) {
+    execute::StagePool* pool = route->pools[i];
+    route->data.push_back(find_data(plan().stages[i], pool));
+    if (pool != nullptr && route->data[i] != execute::StepData::kStaged) route->on_device.push_back(&pool->group());
+  }
+  return {};
+}
+
+// The plan, which is the same on every rank, says what runs. Whether a stage between hosts copies the data to host
+// memory for it is each machine's own affair: the messages are the same, and one end does not see in what memory the
+// other has them. A schedule that needs nothing but messages works there over a transport that takes the device's
+// memory on this machine.
+execute::StepData LaunchRun::find_data(const PlanStage& stage, execute::StagePool* pool) const {
+  if (!plan().staged && !stage.staged) return execute::StepData::kOnStream;
+  if (pool == nullptr) return execute::StepData::kDirect;
+  if (is_native(stage) || schedule::is_one_sided(stage.algorithm->needs)) return execute::StepData::kStaged;
+  if (stage.collective == RODA_ADASUM_ALLREDUCE) return execute::StepData::kStaged;
+  if (!pool->group().context().takes(queue_.memory_kind(), queue_.number)) return execute::StepData::kStaged;
+  const bool is_direct = roda_collective_is(stage.collective, RODA_COMBINES) == 0 || queue_.can_reduce();
+  RODA_LOG(debug, "{} over group {} works {}", stage.algorithm_name(), pool->group().name(),
+           is_direct ? "on the device's memory" : "in host memory: the device has no kernels");
+  return is_direct ? execute::StepData::kDirect : execute::StepData::kStaged;
+}
+
+// The needs follow from the plan and not from this rank's part in it: a rank without a part must not start launches
+// that the others hold back.
+SetRuntime::Needs LaunchRun::find_needs(const SetRuntime::Route& route) const {
+  const bool is_composed = plan().stages.size() > 1;
+  const bool has_native = std::ranges::any_of(plan().stages, is_native);
+  SetRuntime::Needs needs;
+  for (std::size_t i = 0; i < route.pools.size(); ++i) {
+    if (route.pools[i] == nullptr) continue;
+    const bool is_ordered = (is_composed || plan().staged) && is_native(plan().stages[i]);
+    needs.whole_group = needs.whole_group || route.pools[i]->group().slots() == 1 || is_ordered;
+  }
+  needs.stream_order = !queue_.is_host() && is_plain() && has_native && route.pools.front()->group().slots() == 0;
+  needs.whole_device = !queue_.is_host() && is_composed && (has_native || needs.whole_group);
+  return needs;
+}
+
+// A collective that is staged as a whole is cut, so that copies and messages overlap. A composition whose stages
+// can't all get at the device's memory works in host memory throughout.
+std::unique_ptr<execute::Stage> LaunchRun::make_stage() const {
+  const std::vector<execute::StepData>& data = bound_.route->data;
+  const bool is_direct = std::ranges::all_of(data, [](execute::StepData d) { return d == execute::StepData::kDirect; });
+  const bool is_staged = plan().staged && plan().is_composed() && !is_direct;
+  const bool is_on_device = !queue_.is_host() && !is_staged;
+  const execute::ExecuteOptions& sizes = set_->options().execute;
+  const bool is_shared_out = bound_.route->schedule->collective == schedule::Collective::kAllreduce;
+  const std::size_t on_host = plan::level_slice(sizes, is_shared_out ? bound_.route->schedule->chunks : 1);
+  return execute::make_composed_stage(plan().text, bound_.route->schedule, bound_.route->pools,
+                                      {.slice_bytes = is_on_device ? sizes.device_level_bytes : on_host,
+                                       .launches = kLaunchesInFlight,
+                                       .data = is_on_device ? data : std::vector<execute::StepData>(),
+                                       .groups_on_device = bound_.route->on_device});
+}
+
+}  // namespace roda::engine
