@@ -62,7 +62,7 @@ struct StageArgs {
   std::size_t tensors = 0;
   const std::size_t* all_counts = nullptr;  // [size * size] alltoall that is composed: from each rank to each
   std::uint64_t launch = 0;                 // increasing
-  std::uint32_t stage = 0;                  // index in the plan, < Tag::kMaxStages
+  std::uint32_t stage = 0;                  // of the plan and slice of a composition, < Tag::kMaxStages
   // Number of the in-flight instance: no two stages that run on one group at a time share a slot, and the stages of a
   // slot start in the same order on every rank. < TransportGroup::slots() for one-sided schedules, ignored by others.
   std::uint32_t slot = 0;
@@ -83,11 +83,13 @@ struct Tag {
   std::uint32_t lane = 0;
   std::uint64_t slice = 0;
 
-  static constexpr std::uint32_t kMaxStages = 1u << 4;
+  // Stages of the slices of a composition that are under way.
+  static constexpr std::uint32_t kMaxStages = 1u << 6;
+  static_assert(plan::kMostStages * plan::kLevelSlicesInFlight <= kMaxStages);
 
   std::uint64_t packed() const {
-    return (generation & 0xff) << 56 | (launch & 0xffffff) << 32 | std::uint64_t{stage & 0xf} << 28 |
-           std::uint64_t{lane & 0xff} << 20 | (slice & 0xfffff);
+    return (generation & 0xff) << 56 | (launch & 0xffffff) << 32 | std::uint64_t{stage % kMaxStages} << 26 |
+           std::uint64_t{lane & 0xff} << 18 | (slice & 0x3ffff);
   }
 };
 

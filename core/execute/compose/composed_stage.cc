@@ -31,8 +31,8 @@ class ComposedStage final : public Stage {
         options_(std::move(options)),
         map_(*schedule_, options_.slice_bytes),
         parts_(lay_out(*schedule_, pools, &tail_)),
-        order_(plan::level_slices_in_flight(schedule_->stages), rivals()) {
-    for (std::size_t i = 0; i < plan::level_slices_in_flight(schedule_->stages); ++i) {
+        order_(plan::kLevelSlicesInFlight, rivals()) {
+    for (std::size_t i = 0; i < plan::kLevelSlicesInFlight; ++i) {
       slices_.push_back(std::make_unique<Slice>(*schedule_, map_));
     }
   }
@@ -274,7 +274,7 @@ class ComposedStage final : public Stage {
   // Whether the group tells calls apart by their order, or has too few slots for all slices.
   bool needs_order(const Part& part) const {
     const std::uint32_t slots = slots_per_launch(part);
-    return part.algorithm == nullptr || (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
+    return part.algorithm == nullptr || (slots != 0 && slots < plan::kLevelSlicesInFlight);
   }
 
   // Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its

@@ -67,7 +67,7 @@ class ScheduleStage final : public Stage {
     if (args.queue != nullptr && program_.one_sided()) {
       return Status::unsupported(program_.algorithm + " works on windows, which are opened over host memory alone");
     }
-    if (args.stage >= Tag::kMaxStages) return Status::invalid("a plan has at most 16 stages");
+    RODA_INVARIANT(args.stage < Tag::kMaxStages, "a stage has a number of its own among those of a launch");
     return {};
   }
 

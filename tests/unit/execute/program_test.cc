@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -176,6 +177,13 @@ TEST(Compile, ScheduleThatNeverEndsIsRefused) {
   });
   Program program;
   EXPECT_TRUE(compile(waits, 0, 2, 0, &program));
+}
+
+TEST(Tag, EverySliceOfTheLongestPlanHasItsOwn) {
+  std::set<std::uint64_t> tags;
+  constexpr std::uint32_t kStages = plan::kMostStages * plan::kLevelSlicesInFlight;
+  for (std::uint32_t stage = 0; stage < kStages; ++stage) tags.insert(Tag{1, 2, stage, 255, 7}.packed());
+  EXPECT_EQ(tags.size(), kStages);
 }
 
 TEST(Tag, FieldsDoNotMix) {
