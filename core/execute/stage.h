@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "algorithms/plan/slices.h"
 #include "algorithms/schedule/program.h"
@@ -93,6 +94,14 @@ struct Tag {
   }
 };
 
+class Stage;
+
+// A stage in use. It goes back to whoever keeps it, done or never started, when the handle goes.
+struct GiveBack {
+  void operator()(Stage* stage) const;
+};
+using StageHandle = std::unique_ptr<Stage, GiveBack>;
+
 // One reusable run of a collective. start, then test until done; then start again.
 class Stage {
  public:
@@ -100,6 +109,9 @@ class Stage {
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
   virtual ~Stage() = default;
+
+  // The program that it runs; null: a library's own collective, or a composition.
+  virtual const schedule::Program* program() const { return nullptr; }
 
   // Whether StageArgs::bucket may be given.
   virtual bool takes_buckets() const { return false; }
@@ -138,9 +150,16 @@ class Stage {
   virtual void abort_groups(const Status& cause) = 0;
   virtual bool release() = 0;
 
+  friend struct GiveBack;
+  friend StageHandle take_free(const std::vector<std::unique_ptr<Stage>>& stages);
+
+  bool taken_ = false;  // by a user
   bool running_ = false;
   Status failure_;
 };
+
+// The first of the stages that has no user; null: all have. The stages outlive the handle.
+StageHandle take_free(const std::vector<std::unique_ptr<Stage>>& stages);
 
 // The two kinds that do the work. `group` and `options` outlive them.
 std::unique_ptr<Stage> make_native_stage(TransportGroup& group);

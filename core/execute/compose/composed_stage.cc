@@ -12,6 +12,7 @@
 
 #include "core/execute/compose/slice_run.h"
 #include "core/execute/compose/staging.h"
+#include "core/execute/slices.h"
 #include "plugins/base/invariant.h"
 
 namespace roda::execute {
@@ -29,17 +30,16 @@ class ComposedStage final : public Stage {
       : name_(std::move(name)),
         schedule_(std::move(schedule)),
         options_(std::move(options)),
-        map_(*schedule_, options_.slice_bytes),
         parts_(lay_out(*schedule_, pools, &tail_)),
         order_(plan::kLevelSlicesInFlight, rivals()) {
     for (std::size_t i = 0; i < plan::kLevelSlicesInFlight; ++i) {
-      slices_.push_back(std::make_unique<Slice>(*schedule_, map_));
+      slices_.add(std::make_unique<Slice>(*schedule_, layout_, i));
     }
   }
 
   std::uint64_t moves() const override {
     std::uint64_t moves = moves_;
-    for (const auto& slice : slices_) {
+    for (const auto& slice : slices_.places()) {
       if (slice->handle != nullptr) moves += slice->handle->moves();
     }
     for (const OnStream& call : on_stream_) moves += call.handle->moves();
@@ -54,9 +54,8 @@ class ComposedStage final : public Stage {
     std::string text = name_;
     if (!is_running()) return text + ": idle";
     if (phase_ == Phase::kDown) return text + ": being copied from the device";
-    const std::size_t slices = map_.slices();
-    text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
-    const Slice& oldest = *slices_[ended_ % slices_.size()];
+    text += slices_.describe();
+    const Slice& oldest = slices_.oldest();
     if (oldest.handle != nullptr) return text + ": " + oldest.handle->describe();
     if (!on_stream_.empty()) return text + ": " + on_stream_.front().handle->describe();
     const bool is_copied = phase_ == Phase::kUp || (oldest.busy && is_beside_stream(oldest.stage));
@@ -78,8 +77,10 @@ class ComposedStage final : public Stage {
   enum class Phase : std::uint8_t { kIdle, kDown, kCall, kUp };
   // A slice on its way.
   struct Slice {
-    Slice(const Schedule& schedule, const SliceMap& map) : run(schedule, map) {}
+    Slice(const Schedule& schedule, const Layout& layout, std::uint32_t at) : run(schedule, layout), place(at) {}
+    bool is_idle() const { return !busy; }
     SliceRun run;
+    const std::uint32_t place;
     std::size_t number = 0;
     std::size_t stage = 0;
     bool busy = false;
@@ -128,12 +129,14 @@ class ComposedStage final : public Stage {
       RODA_RETURN_IF_ERROR(whole_.begin(args, schedule_->rank, schedule_->size, Staging::Way::kThroughHost));
       args_ = whole_.args();
     }
-    begun_ = ended_ = 0;
-    RODA_RETURN_IF_ERROR(map_.begin(args_));
-    for (std::size_t i = 0; i < std::min(slices_.size(), map_.slices()); ++i) {
-      RODA_RETURN_IF_ERROR(slices_[i]->run.reserve(args_, options_.groups_on_device));
+    RODA_RETURN_IF_ERROR(layout_.plan(args_, *schedule_, options_.slice_bytes));
+    slices_.reset(layout_.slices());
+    for (const auto& slice : slices_.places()) {
+      if (slice->place < layout_.slices()) {
+        RODA_RETURN_IF_ERROR(slice->run.reserve(args_, options_.groups_on_device));
+      }
     }
-    order_.reset(map_.slices());
+    order_.reset(layout_.slices());
     return {};
   }
 
@@ -147,7 +150,7 @@ class ComposedStage final : public Stage {
     }
     if (phase_ == Phase::kCall) {
       RODA_RETURN_IF_ERROR(advance_slices());
-      if (ended_ < map_.slices()) return end_on_stream();
+      if (!slices_.has_ended()) return end_on_stream();
       if (is_staged_) RODA_RETURN_IF_ERROR(whole_.copy_up());
       phase_ = Phase::kUp;
       if (is_on_stream()) return {};  // what the caller puts there now need not wait for what the host sees
@@ -155,12 +158,12 @@ class ComposedStage final : public Stage {
     RODA_RETURN_IF_ERROR(end_on_stream());
     *done = on_stream_.empty();
     if (is_staged_ && *done) return whole_.test(done);
-    for (const auto& slice : slices_) *done = *done && slice->staging.is_quiet();
+    for (const auto& slice : slices_.places()) *done = *done && slice->staging.is_quiet();
     return {};
   }
 
   void abort_groups(const Status& cause) override {
-    for (const auto& slice : slices_) {
+    for (const auto& slice : slices_.places()) {
       if (slice->handle != nullptr) slice->handle->abort(cause);
     }
     for (const OnStream& call : on_stream_) call.handle->abort(cause);
@@ -176,7 +179,7 @@ class ComposedStage final : public Stage {
       return ended;
     });
     bool released = on_stream_.empty() && whole_.is_quiet();
-    for (const auto& slice : slices_) {
+    for (const auto& slice : slices_.places()) {
       bool ended = true;
       if (slice->handle != nullptr) static_cast<void>(slice->handle->test(&ended));
       released = released && ended && slice->staging.is_quiet();
@@ -189,45 +192,48 @@ class ComposedStage final : public Stage {
   }
 
   Status advance_slices() {
-    for (std::uint32_t i = 0; i < slices_.size(); ++i) {
-      Slice& slice = *slices_[i];
-      if (!slice.busy && begun_ < map_.slices() && begun_ % slices_.size() == i) {
-        RODA_INVARIANT(slice.handle == nullptr && slice.phase == Phase::kIdle,
-                       "a slice begins when the one before it in its place has ended");
-        slice.number = begun_++;
-        slice.stage = 0;
-        slice.busy = true;
-        slice.run.begin(slice.number);
-      }
-      for (bool done = true; slice.busy && done;) {
-        RODA_RETURN_IF_ERROR(advance_call(i, &done));
-        if (done) RODA_RETURN_IF_ERROR(end_stage(&slice));
-      }
+    return slices_.pass([&](Slice& slice, std::size_t number) { return begin(&slice, number); },
+                        [&](Slice& slice, std::size_t) { return advance(&slice); }, [](const Slice&, std::size_t) {});
+  }
+
+  static Status begin(Slice* slice, std::size_t number) {
+    RODA_INVARIANT(slice->handle == nullptr && slice->phase == Phase::kIdle,
+                   "a slice begins when the one before it in its place has ended");
+    slice->number = number;
+    slice->stage = 0;
+    slice->busy = true;
+    slice->run.begin(number);
+    return {};
+  }
+
+  Status advance(Slice* slice) {
+    for (bool done = true; slice->busy && done;) {
+      RODA_RETURN_IF_ERROR(advance_call(slice, &done));
+      if (done) RODA_RETURN_IF_ERROR(end_stage(slice));
     }
     return {};
   }
 
   // Takes the slice through as many phases as go without waiting. Copies of later slices may end before those of
   // earlier ones; calls begin in order.
-  Status advance_call(std::uint32_t index, bool* done) {
-    Slice& slice = *slices_[index];
-    const bool has_call = parts_[slice.stage].call != nullptr;
+  Status advance_call(Slice* slice, bool* done) {
+    const bool has_call = parts_[slice->stage].call != nullptr;
     *done = false;
-    if (slice.phase == Phase::kIdle) {
-      if (has_call) RODA_RETURN_IF_ERROR(bring_down(index));
-      slice.phase = Phase::kDown;
+    if (slice->phase == Phase::kIdle) {
+      if (has_call) RODA_RETURN_IF_ERROR(bring_down(slice));
+      slice->phase = Phase::kDown;
     }
-    if (slice.phase == Phase::kDown) {
+    if (slice->phase == Phase::kDown) {
       bool is_there = true;
-      if (has_call && is_beside_stream(slice.stage)) RODA_RETURN_IF_ERROR(slice.staging.test(&is_there));
-      if (!is_there || !order_.may_begin(slice.stage, slice.number) || (has_call && !slot_is_free(index))) return {};
-      if (has_call) RODA_RETURN_IF_ERROR(start_call(index));
-      order_.begun(slice.stage);
-      slice.phase = Phase::kCall;
+      if (has_call && is_beside_stream(slice->stage)) RODA_RETURN_IF_ERROR(slice->staging.test(&is_there));
+      if (!is_there || !order_.may_begin(slice->stage, slice->number) || (has_call && !slot_is_free(*slice))) return {};
+      if (has_call) RODA_RETURN_IF_ERROR(start_call(slice));
+      order_.begun(slice->stage);
+      slice->phase = Phase::kCall;
       ++moves_;
     }
-    if (slice.phase == Phase::kCall && has_call) {
-      RODA_RETURN_IF_ERROR(pass_call(&slice, done));
+    if (slice->phase == Phase::kCall && has_call) {
+      RODA_RETURN_IF_ERROR(pass_call(slice, done));
     } else {
       *done = true;
     }
@@ -300,19 +306,17 @@ class ComposedStage final : public Stage {
     return !options_.data.empty() && options_.data[stage] != StepData::kOnStream;
   }
   // Where slices outnumber slots a call waits for the one that has its slot, which began before it on every rank.
-  bool slot_is_free(std::uint32_t index) const {
-    const Part& part = parts_[slices_[index]->stage];
+  bool slot_is_free(const Slice& slice) const {
+    const Part& part = parts_[slice.stage];
     const std::uint32_t slots = slots_per_launch(part);
-    if (slots == 0 || slots >= slices_.size()) return true;
-    for (std::uint32_t other = 0; other < slices_.size(); ++other) {
-      const bool shares = slices_[other]->handle != nullptr && parts_[slices_[other]->stage].pool == part.pool;
-      if (shares && other % slots == index % slots) return false;
-    }
-    return true;
+    return slots == 0 || std::ranges::none_of(slices_.places(), [&](const auto& other) {
+             const bool shares = other->handle != nullptr && parts_[other->stage].pool == part.pool;
+             return shares && other->place % slots == slice.place % slots;
+           });
   }
 
-  StageArgs call_args(std::uint32_t index) const {
-    const Part& part = parts_[slices_[index]->stage];
+  StageArgs call_args(const Slice& slice) const {
+    const Part& part = parts_[slice.stage];
     StageArgs args;
     args.collective = static_cast<std::int32_t>(part.call->collective);
     args.dtype = args_.dtype;
@@ -320,36 +324,34 @@ class ComposedStage final : public Stage {
     args.root = part.call->root;
     args.launch = args_.launch;
     args.generation = args_.generation;
-    args.stage = index * static_cast<std::uint32_t>(parts_.size()) + static_cast<std::uint32_t>(part.call->stage);
+    args.stage = slice.place * static_cast<std::uint32_t>(parts_.size()) + static_cast<std::uint32_t>(part.call->stage);
     if (const std::uint32_t slots = slots_per_launch(part); slots != 0) {
-      args.slot = (args_.slot % options_.launches * slots + index % slots) % part.pool->group().slots();
+      args.slot = (args_.slot % options_.launches * slots + slice.place % slots) % part.pool->group().slots();
     }
     args.queue = args_.queue;
     return args;
   }
 
   // Makes the copies before the call, and where the call works beside the stream, stages its data.
-  Status bring_down(std::uint32_t index) {
-    Slice& slice = *slices_[index];
-    const Part& part = parts_[slice.stage];
-    RODA_RETURN_IF_ERROR(slice.run.copy(part.copies, part.copy_count));
-    slice.args = call_args(index);
-    RODA_RETURN_IF_ERROR(slice.run.prepare(*part.call, *part.step, &slice.args));
-    if (!is_beside_stream(slice.stage)) return {};
+  Status bring_down(Slice* slice) {
+    const Part& part = parts_[slice->stage];
+    RODA_RETURN_IF_ERROR(slice->run.copy(part.copies, part.copy_count));
+    slice->args = call_args(*slice);
+    RODA_RETURN_IF_ERROR(slice->run.prepare(*part.call, *part.step, &slice->args));
+    if (!is_beside_stream(slice->stage)) return {};
     const TransportGroup& group = part.pool->group();
-    const bool is_direct = options_.data[slice.stage] == StepData::kDirect;
-    return slice.staging.begin(slice.args, group.rank(), group.size(),
-                               is_direct ? Staging::Way::kDirect : Staging::Way::kThroughHost);
+    const bool is_direct = options_.data[slice->stage] == StepData::kDirect;
+    return slice->staging.begin(slice->args, group.rank(), group.size(),
+                                is_direct ? Staging::Way::kDirect : Staging::Way::kThroughHost);
   }
 
-  Status start_call(std::uint32_t index) {
-    Slice& slice = *slices_[index];
-    const Part& part = parts_[slice.stage];
-    if (args_.trace != nullptr) slice.began = Trace::Clock::now();
-    const StageArgs& args = is_beside_stream(slice.stage) ? slice.staging.args() : slice.args;
-    RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.algorithm, args.root, &slice.handle));
-    const Status status = slice.handle->start(args);
-    if (!status.ok()) slice.handle.reset();
+  Status start_call(Slice* slice) {
+    const Part& part = parts_[slice->stage];
+    if (args_.trace != nullptr) slice->began = Trace::Clock::now();
+    const StageArgs& args = is_beside_stream(slice->stage) ? slice->staging.args() : slice->args;
+    RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.algorithm, args.root, &slice->handle));
+    const Status status = slice->handle->start(args);
+    if (!status.ok()) slice->handle.reset();
     return status;
   }
 
@@ -366,7 +368,6 @@ class ComposedStage final : public Stage {
     slice->phase = Phase::kIdle;
     if (++slice->stage < parts_.size()) return {};
     slice->busy = false;
-    ++ended_;
     return slice->run.copy(tail_.copies, tail_.copy_count);
   }
 
@@ -381,18 +382,16 @@ class ComposedStage final : public Stage {
   std::string name_;
   std::shared_ptr<const Schedule> schedule_;
   ComposedOptions options_;
-  SliceMap map_;
-  Part tail_;                                   // copies after the last call
-  std::vector<Part> parts_;                     // [stage of the plan]
-  std::vector<std::unique_ptr<Slice>> slices_;  // in flight: slice k in slices_[k % size]
+  Layout layout_;
+  Part tail_;                // copies after the last call
+  std::vector<Part> parts_;  // [stage of the plan]
+  Pipeline<Slice> slices_;
   std::deque<OnStream> on_stream_;
   StartOrder order_;
   Staging whole_;  // of data on a device for which all works in host memory
   bool is_staged_ = false;
   Phase phase_ = Phase::kIdle;
-  StageArgs args_;  // in host memory, if it is staged
-  std::size_t begun_ = 0;
-  std::size_t ended_ = 0;
+  StageArgs args_;           // in host memory, if it is staged
   std::uint64_t moves_ = 0;  // of the calls that have ended, and one for each of them and for each wait for copies
 };
 

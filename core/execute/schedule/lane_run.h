@@ -14,8 +14,8 @@
 
 #include "algorithms/schedule/places.h"
 #include "core/execute/group.h"
+#include "core/execute/layout.h"
 #include "core/execute/memory.h"
-#include "core/execute/schedule/layout.h"
 #include "core/execute/stage.h"
 #include "plugins/base/status.h"
 

@@ -35,9 +35,10 @@ class Run {
   // Takes the slice on; `args` and `layout` live until it is done. Slices of a one-sided program begin in the same
   // order on every rank.
   Status begin(const StageArgs& args, const Layout& layout, std::size_t slice) {
-    RODA_INVARIANT(idle(), "a run takes one slice on after the other");
+    RODA_INVARIANT(is_idle(), "a run takes one slice on after the other");
     args_ = &args;
     layout_ = &layout;
+    if (args.trace != nullptr) began_ = Trace::Clock::now();
     view_.dtype = args.dtype;
     view_.op = args.op;
     view_.element = roda_dtype_size(args.dtype);
@@ -123,7 +124,9 @@ class Run {
     return {};
   }
 
-  bool idle() const { return phase_ == Phase::kIdle; }
+  bool is_idle() const { return phase_ == Phase::kIdle; }
+  // Its slice, where somebody asks.
+  Trace::Clock::time_point began() const { return began_; }
   // After a failure: true when no request is pending any more.
   bool release() {
     bool all = true;
@@ -360,6 +363,7 @@ class Run {
   Phase phase_ = Phase::kIdle;
   const StageArgs* args_ = nullptr;
   const Layout* layout_ = nullptr;
+  Trace::Clock::time_point began_;
   std::size_t copy_run_ = 0;  // cursor of copy()
   std::int32_t copy_chunk_ = 0;
   std::size_t copy_offset_ = 0;

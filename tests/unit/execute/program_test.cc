@@ -51,7 +51,7 @@ TEST(Compile, StagesRunWhatIsProved) {
       StageHandle stage;
       const Status status = rank.pool.acquire(static_cast<int>(algorithm->collective), algorithm, 0, &stage);
       ASSERT_TRUE(status.ok()) << algorithm->name << ": " << status.message();
-      ranks[static_cast<std::size_t>(rank.rank)] = *rank.pool.program_of(*stage);
+      ranks[static_cast<std::size_t>(rank.rank)] = *stage->program();
     });
     const auto violation = verify(ranks);
     EXPECT_FALSE(violation) << violation->to_text();
