@@ -27,14 +27,19 @@ class Pipeline {
     begun_ = ended_ = 0;
   }
 
-  // One pass: `begin`s slices where there is room, `advance`s those under way, the oldest first, and tells `end` of
-  // those that have ended. All take a Slice and its number.
-  template <typename Begin, typename Advance, typename End>
-  Status pass(const Begin& begin, const Advance& advance, const End& end) {
+  // `begin`s slices, given a Slice and a number, where there is room.
+  template <typename Begin>
+  Status begin(const Begin& begin) {
     for (; begun_ < slices_ && begun_ - ended_ < places_.size(); ++begun_) {
       RODA_RETURN_IF_ERROR(begin(at(begun_), begun_));
     }
-    for (std::size_t k = ended_; k < begun_; ++k) RODA_RETURN_IF_ERROR(advance(at(k), k));
+    return {};
+  }
+
+  // `advance`s those under way, the oldest first, and tells `end` of those that have ended, by their numbers.
+  template <typename Advance, typename End>
+  Status advance(const Advance& advance, const End& end) {
+    for (std::size_t k = ended_; k < begun_; ++k) RODA_RETURN_IF_ERROR(advance(at(k)));
     for (; ended_ < begun_ && at(ended_).is_idle(); ++ended_) end(at(ended_), ended_);
     return {};
   }
@@ -69,6 +74,7 @@ class StartOrder {
  public:
   // `in_flight`: slices on their way, equal on all ranks. `rivals[step]`: the other steps that must keep one order with
   // it.
+  StartOrder() = default;
   StartOrder(std::size_t in_flight, std::vector<std::vector<std::size_t>> rivals)
       : in_flight_(in_flight), rivals_(std::move(rivals)), next_(rivals_.size()) {}
 
@@ -98,7 +104,7 @@ class StartOrder {
     return {slice / in_flight_ * round + slice % in_flight_ + step, slice};
   }
 
-  std::size_t in_flight_;
+  std::size_t in_flight_ = 1;
   std::vector<std::vector<std::size_t>> rivals_;
   std::vector<std::size_t> next_;  // [step] the slice whose turn it is
   std::size_t slices_ = 0;

@@ -1,5 +1,5 @@
-// The one interface of everything a plan runs: native collectives of a transport and schedules over its messages,
-// signals and windows.
+// The one interface of everything a plan runs: programs over a transport's messages, signals and windows, or its own
+// collectives, and compositions of these.
 //
 // Threads: the holder of the engine's baton. Nothing blocks.
 #pragma once
@@ -110,7 +110,7 @@ class Stage {
   Stage& operator=(const Stage&) = delete;
   virtual ~Stage() = default;
 
-  // The program that it runs; null: a library's own collective, or a composition.
+  // The program that it runs; null: it runs a composition.
   virtual const schedule::Program* program() const { return nullptr; }
 
   // Whether StageArgs::bucket may be given.
@@ -161,9 +161,8 @@ class Stage {
 // The first of the stages that has no user; null: all have. The stages outlive the handle.
 StageHandle take_free(const std::vector<std::unique_ptr<Stage>>& stages);
 
-// The two kinds that do the work. `group` and `options` outlive them.
-std::unique_ptr<Stage> make_native_stage(TransportGroup& group);
-std::unique_ptr<Stage> make_schedule_stage(TransportGroup& group, const ExecuteOptions& options,
-                                           std::shared_ptr<const schedule::Program> program);
+// A stage that runs a program over a group. `group` and `options` outlive it.
+std::unique_ptr<Stage> make_program_stage(TransportGroup& group, const ExecuteOptions& options,
+                                          std::shared_ptr<const schedule::Program> program);
 
 }  // namespace roda::execute

@@ -14,26 +14,30 @@ Status StagePool::acquire(int collective, const schedule::Algorithm* algorithm, 
     return e.collective == collective && e.root == root && e.algorithm == algorithm;
   });
   if (entry == entries_.end()) {
-    Entry made{collective, root, algorithm, nullptr, {}};
-    RODA_RETURN_IF_ERROR(compile(&made));
-    entry = entries_.insert(entry, std::move(made));
+    std::shared_ptr<const schedule::Program> program;
+    RODA_RETURN_IF_ERROR(compile(collective, algorithm, root, &program));
+    entry = entries_.insert(entry, Entry{collective, root, algorithm, std::move(program), {}});
   }
   *stage = take_free(entry->stages);
   if (*stage != nullptr) return {};
-  entry->stages.push_back(algorithm == nullptr ? make_native_stage(group_)
-                                               : make_schedule_stage(group_, options_, entry->program));
+  entry->stages.push_back(make_program_stage(group_, options_, entry->program));
   *stage = take_free(entry->stages);
   return {};
 }
 
-Status StagePool::compile(Entry* entry) const {
-  const schedule::Algorithm* const algorithm = entry->algorithm;
+Status StagePool::compile(int collective, const schedule::Algorithm* algorithm, int root,
+                          std::shared_ptr<const schedule::Program>* program) const {
   const std::string transport = group_.context().name();
+  auto made = std::make_shared<schedule::Program>();
   if (algorithm == nullptr) {
     if (!group_.context().has(RODA_CAP_NATIVE)) return Status::unsupported(transport + " has no native collectives");
+    made->algorithm = std::string("native ") + roda_collective_name(collective);
+    made->collective = static_cast<schedule::Collective>(collective);
+    made->is_native = true;
+    *program = std::move(made);
     return {};
   }
-  RODA_INVARIANT(algorithm->collective == static_cast<schedule::Collective>(entry->collective),
+  RODA_INVARIANT(algorithm->collective == static_cast<schedule::Collective>(collective),
                  "an algorithm runs its own collective");
   const std::string name = algorithm->name;
   if (!algorithm->accepts(group_.size())) {
@@ -45,11 +49,10 @@ Status StagePool::compile(Entry* entry) const {
   if (schedule::is_one_sided(algorithm->needs) && group_.slots() == 0) {
     return Status::unsupported(transport + " has too few signals or windows");
   }
-  auto program = std::make_shared<schedule::Program>();
-  if (auto wrong = schedule::compile(*algorithm, group_.rank(), group_.size(), entry->root, program.get())) {
+  if (auto wrong = schedule::compile(*algorithm, group_.rank(), group_.size(), root, made.get())) {
     return Status::unsupported(*wrong);
   }
-  entry->program = std::move(program);
+  *program = std::move(made);
   return {};
 }
 

@@ -32,10 +32,11 @@ class StagePool {
     int collective;
     int root;
     const schedule::Algorithm* algorithm;
-    std::shared_ptr<const schedule::Program> program;  // null: the transport's own collective
+    std::shared_ptr<const schedule::Program> program;
     std::vector<std::unique_ptr<Stage>> stages;
   };
-  Status compile(Entry* entry) const;
+  Status compile(int collective, const schedule::Algorithm* algorithm, int root,
+                 std::shared_ptr<const schedule::Program>* program) const;
 
   TransportGroup& group_;
   ExecuteOptions options_;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "core/execute/device_queue.h"
@@ -63,25 +64,24 @@ class SliceRun {
   }
 
   // A run of copies of the schedule.
-  Status copy(const schedule::Step* steps, std::size_t count) {
-    if (count == 0) return {};
+  Status copy(std::span<const schedule::Step> steps) {
+    if (steps.empty()) return {};
     const bool packs = steps[0].dst.space == schedule::Space::kScratch;
     if (!packs && steps[0].src.space != schedule::Space::kScratch) {
-      for (std::size_t i = 0; i < count; ++i) {
-        for (std::int32_t c = 0; c < steps[i].src.count; ++c) {
-          char* to = address(steps[i].dst.space, steps[i].dst.first + c);
-          const char* from = address(steps[i].src.space, steps[i].src.first + c);
-          if (to != from)
-            RODA_RETURN_IF_ERROR(queue().copy(to, from, bytes(steps[i].src.space, steps[i].src.first + c)));
+      for (const schedule::Step& step : steps) {
+        for (std::int32_t c = 0; c < step.src.count; ++c) {
+          char* to = address(step.dst.space, step.dst.first + c);
+          const char* from = address(step.src.space, step.src.first + c);
+          if (to != from) RODA_RETURN_IF_ERROR(queue().copy(to, from, bytes(step.src.space, step.src.first + c)));
         }
       }
       return {};
     }
     // One side is a region.
     items_.clear();
-    for (std::size_t i = 0; i < count; ++i) {
-      const schedule::Range& inside = packs ? steps[i].dst : steps[i].src;
-      add_items(packs ? steps[i].src : steps[i].dst, maps_[2].user[index(inside.first)]);
+    for (const schedule::Step& step : steps) {
+      const schedule::Range& inside = packs ? step.dst : step.src;
+      add_items(packs ? step.src : step.dst, maps_[2].user[index(inside.first)]);
     }
     const schedule::Range& region = packs ? steps[0].dst : steps[0].src;
     RODA_INVARIANT(index(region.first) < buffer_of_.size(), "what is packed, or unpacked, lies in a region");

@@ -17,23 +17,24 @@ using schedule::Collective;
 // Tests in a row without progress after which the group itself is asked: waiting for a signal alone never fails.
 constexpr std::uint32_t kIdleTests = 256;
 
-// Runs a schedule over the messages, signals and windows of a group, in slices with several in flight.
+// Runs a program over a group, in slices with several in flight. A library's own collective is one slice.
 //
-// Schedules of messages run slice by slice on the user's memory; on a device (StageArgs::queue) that takes a context
+// Programs of messages run slice by slice on the user's memory; on a device (StageArgs::queue) that takes a context
 // whose messages take it, all that came before on the queue's stream is over when the stage starts, and its copies and
 // reductions are over on the stream when it ends. One-sided ones run block by block through staging memory of the
 // transport, or where the user's memory lies if peers reach it there.
-class ScheduleStage final : public Stage {
+class ProgramStage final : public Stage {
  public:
-  ScheduleStage(TransportGroup& group, const ExecuteOptions& options, std::shared_ptr<const Program> program)
+  ProgramStage(TransportGroup& group, const ExecuteOptions& options, std::shared_ptr<const Program> program)
       : group_(group), options_(options), kept_(std::move(program)), program_(*kept_) {
-    std::uint32_t width = slices().in_flight;
+    std::uint32_t width = program_.is_native ? 1 : slices().in_flight;
     if (program_.one_sided()) width = std::min(width, group.blocks_per_slot());
     for (std::uint32_t i = 0; i < width; ++i) runs_.add(std::make_unique<Run>(group_, program_, options_));
   }
 
   const Program* program() const override { return &program_; }
   bool takes_buckets() const override { return schedule::takes_buckets(program_); }
+  bool is_on_stream() override { return is_running() && runs_.oldest().is_on_stream(); }
   std::uint64_t moves() const override { return moves_; }
   std::string describe() const override {
     std::string text = program_.algorithm + " over " + group_.context().name();
@@ -45,6 +46,8 @@ class ScheduleStage final : public Stage {
  private:
   plan::Slices slices() const { return plan::stage_slices(options_, program_.collective, program_.needs); }
   Status check(const StageArgs& args) const {
+    RODA_INVARIANT(args.stage < Tag::kMaxStages, "a stage has a number of its own among those of a launch");
+    if (program_.is_native) return check_native(args);
     const bool is_adasum = program_.collective == Collective::kAdasum;
     const bool reduces = schedule::is(program_.collective, RODA_COMBINES) && !is_adasum;
     const roda_host& host = group_.context().host();
@@ -66,17 +69,27 @@ class ScheduleStage final : public Stage {
     if (args.queue != nullptr && program_.one_sided()) {
       return Status::unsupported(program_.algorithm + " works on windows, which are opened over host memory alone");
     }
-    RODA_INVARIANT(args.stage < Tag::kMaxStages, "a stage has a number of its own among those of a launch");
     return {};
+  }
+
+  Status check_native(const StageArgs& args) const {
+    const int kind = args.queue == nullptr ? int{RODA_MEMORY_HOST} : args.queue->memory_kind();
+    if (group_.context().supports(args.collective, args.dtype, args.op, kind)) return {};
+    return Status::unsupported(std::string(group_.context().name()) + " has no " + program_.algorithm + " for " +
+                               roda_dtype_name(args.dtype));
   }
 
   Status begin(const StageArgs& args) override {
     RODA_RETURN_IF_ERROR(check(args));
     args_ = args;
+    idle_tests_ = 0;
+    if (program_.is_native) {
+      runs_.reset(1);
+      return begin_slices();  // whose place among the group's own collectives is fixed here
+    }
     const bool in_blocks = program_.one_sided();
     layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices().bytes, in_blocks);
     runs_.reset(layout_.slices());
-    idle_tests_ = 0;
     return {};
   }
 
@@ -95,10 +108,14 @@ class ScheduleStage final : public Stage {
     return {};
   }
 
+  Status begin_slices() {
+    return runs_.begin([&](Run& run, std::size_t slice) { return run.begin(args_, layout_, slice); });
+  }
+
   Status advance(Effort* effort) {
-    return runs_.pass([&](Run& run, std::size_t slice) { return run.begin(args_, layout_, slice); },
-                      [&](Run& run, std::size_t) { return run.advance(effort); },
-                      [&](const Run& run, std::size_t slice) { tell_of_slice(run, slice); });
+    RODA_RETURN_IF_ERROR(begin_slices());
+    return runs_.advance([&](Run& run) { return run.advance(effort); },
+                         [&](const Run& run, std::size_t slice) { tell_of_slice(run, slice); });
   }
 
   // Adds the slice that has ended to the trace. A stage of one slice adds nothing: its launch is traced as a whole.
@@ -127,9 +144,9 @@ class ScheduleStage final : public Stage {
 
 }  // namespace
 
-std::unique_ptr<Stage> make_schedule_stage(TransportGroup& group, const ExecuteOptions& options,
-                                           std::shared_ptr<const Program> program) {
-  return std::make_unique<ScheduleStage>(group, options, std::move(program));
+std::unique_ptr<Stage> make_program_stage(TransportGroup& group, const ExecuteOptions& options,
+                                          std::shared_ptr<const Program> program) {
+  return std::make_unique<ProgramStage>(group, options, std::move(program));
 }
 
 }  // namespace roda::execute
