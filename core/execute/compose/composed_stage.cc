@@ -57,7 +57,7 @@ class ComposedStage final : public Stage {
     const Slice& oldest = slices_.oldest();
     if (oldest.handle != nullptr) return text + ": " + oldest.handle->describe();
     if (!on_stream_.empty()) return text + ": " + on_stream_.front().handle->describe();
-    const bool is_copied = phase_ == Phase::kUp || (oldest.busy && calls_[oldest.call].is_beside_stream());
+    const bool is_copied = phase_ == Phase::kUp || (!oldest.is_idle() && calls_[oldest.call].is_beside_stream());
     return is_copied ? text + ": being copied from or to the device" : text;
   }
 
@@ -73,18 +73,17 @@ class ComposedStage final : public Stage {
     bool is_beside_stream() const { return data != StepData::kOnStream; }
     std::size_t stage() const { return static_cast<std::size_t>(call->stage); }
   };
-  // Where a slice, or all of the data, is: copied to where the call works, at the call; of all of the data: copied
-  // back, or on the stream with all that belongs to it.
-  enum class Phase : std::uint8_t { kIdle, kDown, kCall, kUp };
+  // Where a slice, or all of the data, is: before its next call, copied to where the call works, at the call; of all of
+  // the data: copied back, or on the stream with all that belongs to it.
+  enum class Phase : std::uint8_t { kIdle, kNext, kDown, kCall, kUp };
   // A slice on its way.
   struct Slice {
     Slice(const Schedule& schedule, const Layout& layout, std::uint32_t at) : run(schedule, layout), place(at) {}
-    bool is_idle() const { return !busy; }
+    bool is_idle() const { return phase == Phase::kIdle; }
     SliceRun run;
     const std::uint32_t place;
     std::size_t number = 0;
     std::size_t call = 0;  // of calls_: the one under way, or the next
-    bool busy = false;
     Phase phase = Phase::kIdle;
     StageArgs args;      // of the call
     StageHandle handle;  // null: the call does not run
@@ -120,7 +119,7 @@ class ComposedStage final : public Stage {
     is_staged_ = args.queue != nullptr && options_.data.empty();
     phase_ = is_staged_ ? Phase::kDown : Phase::kCall;
     if (is_staged_) {
-      RODA_RETURN_IF_ERROR(whole_.begin(args, schedule_->rank, schedule_->size, Staging::Way::kThroughHost));
+      RODA_RETURN_IF_ERROR(whole_.begin(args, schedule_->rank, schedule_->size, StepData::kStaged));
       args_ = whole_.args();
     }
     RODA_RETURN_IF_ERROR(layout_.plan(args_, *schedule_, options_.slice_bytes));
@@ -178,7 +177,6 @@ class ComposedStage final : public Stage {
       if (!ended) continue;
       slice->handle.reset();
       slice->phase = Phase::kIdle;
-      slice->busy = false;
     }
     return released;
   }
@@ -189,11 +187,11 @@ class ComposedStage final : public Stage {
   }
 
   static Status begin(Slice* slice, std::size_t number) {
-    RODA_INVARIANT(slice->handle == nullptr && slice->phase == Phase::kIdle,
+    RODA_INVARIANT(slice->handle == nullptr && slice->is_idle(),
                    "a slice begins when the one before it in its place has ended");
     slice->number = number;
     slice->call = 0;
-    slice->busy = true;
+    slice->phase = Phase::kNext;
     slice->run.begin(number);
     return {};
   }
@@ -207,15 +205,15 @@ class ComposedStage final : public Stage {
       RODA_RETURN_IF_ERROR(advance_call(slice, &done));
       if (!done) return {};
       RODA_RETURN_IF_ERROR(slice->run.finish(*calls_[slice->call].step));
-      slice->phase = Phase::kIdle;
+      slice->phase = Phase::kNext;
     }
-    slice->busy = false;
+    slice->phase = Phase::kIdle;
     return slice->run.copy(tail_);
   }
 
   Status advance_call(Slice* slice, bool* done) {
     const PlannedCall& call = calls_[slice->call];
-    if (slice->phase == Phase::kIdle) {
+    if (slice->phase == Phase::kNext) {
       RODA_RETURN_IF_ERROR(bring_down(call, slice));
       slice->phase = Phase::kDown;
     }
@@ -323,8 +321,7 @@ class ComposedStage final : public Stage {
     RODA_RETURN_IF_ERROR(slice->run.prepare(*call.call, *call.step, &slice->args));
     if (!call.is_beside_stream()) return {};
     const TransportGroup& group = call.pool->group();
-    return slice->staging.begin(slice->args, group.rank(), group.size(),
-                                call.data == StepData::kDirect ? Staging::Way::kDirect : Staging::Way::kThroughHost);
+    return slice->staging.begin(slice->args, group.rank(), group.size(), call.data);
   }
 
   Status start_call(const PlannedCall& call, Slice* slice) {

@@ -61,8 +61,8 @@ class Run {
     view_.contribution = view_.user[0] == nullptr
                              ? reinterpret_cast<std::uintptr_t>(view_.user[1])
                              : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
-    view_.tensors.begins = args.tensor_begins;
-    view_.tensors.count = args.tensors;
+    view_.tensor_begins = args.tensor_begins;
+    view_.tensors = args.tensors;
     RODA_RETURN_IF_ERROR(reserve_scratch());
     for (auto& lane : lanes_) lane->restart();
     copy_run_ = copy_offset_ = told_ = 0;
@@ -396,8 +396,8 @@ class Run {
     view_.product_bytes = 3 * sizeof(double) * args_->tensors;
     view_.product_stride = align_up(view_.product_bytes);
     const std::size_t products = index(program_.product_chunks) * view_.product_stride;
-    if (products > 0) RODA_RETURN_IF_ERROR(view_.tensors.products.reserve(nullptr, products));
-    view_.products = view_.tensors.products.data();
+    if (products > 0) RODA_RETURN_IF_ERROR(view_.product_memory.reserve(nullptr, products));
+    view_.products = view_.product_memory.data();
     if (program_.scratch_copies == 0) return {};
     const SpaceMap& data = view_.map[RunView::which(program_.scratch_of)];
     view_.scratch_stride = align_up(program_.scratch_is_own ? data.bytes(program_.rank, 1) : data.prefix.back());
