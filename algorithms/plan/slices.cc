@@ -7,9 +7,6 @@ namespace {
 
 using schedule::Collective;
 
-// More gain nothing: while one slice is between hosts, one is on its way there and one on its way back.
-constexpr std::int32_t kMostLevelSlices = 3;
-
 // Products of vectors are of whole ones, and a barrier has no data.
 bool may_be_cut(Collective collective) {
   return collective != Collective::kAdasum && schedule::entry_of(collective).input != RODA_NOTHING;
@@ -38,18 +35,10 @@ std::size_t level_slice(const SliceSizes& sizes, std::int64_t shares) {
   return std::min(sizes.level_bytes, static_cast<std::size_t>(shares) * sizes.share_bytes);
 }
 
-// StageArgs::stage, of which there are kMostStages, tells slice and stage apart. The same on every rank, whatever
-// groups it is in.
-std::uint32_t level_slices_in_flight(std::int32_t stages) {
-  const std::int32_t tags = static_cast<std::int32_t>(kMostStages) / std::max(stages, 1);
-  return static_cast<std::uint32_t>(std::clamp(tags, 1, kMostLevelSlices));
-}
-
 Cut cut_of(const Plan& plan, const SliceSizes& sizes) {
   if (plan.stages.size() == 1) return {slices_of(plan.stages.front(), sizes), {}};
-  const auto stages = static_cast<std::int32_t>(plan.stages.size());
   const std::size_t bytes = may_be_cut(plan.collective) ? sizes.level_bytes : 0;
-  Cut cut{{bytes, level_slices_in_flight(stages), sizes.segment_bytes}, {}};
+  Cut cut{{bytes, kLevelSlicesInFlight, sizes.segment_bytes}, {}};
   for (const Stage& stage : plan.stages) cut.stages.push_back(slices_of(stage, sizes));
   return cut;
 }

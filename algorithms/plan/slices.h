@@ -39,8 +39,9 @@ Slices stage_slices(const SliceSizes& sizes, schedule::Collective collective, st
 // In host memory a composition's slice, which its levels share out into so many parts; 1 where they don't.
 std::size_t level_slice(const SliceSizes& sizes, std::int64_t shares);
 
-// How many slices of a composition of so many stages are under way.
-std::uint32_t level_slices_in_flight(std::int32_t stages);
+// How many slices of a composition are under way. More gain nothing: while one slice is between hosts, one is on its
+// way there and one on its way back.
+inline constexpr std::uint32_t kLevelSlicesInFlight = 3;
 
 // How a whole plan is cut.
 struct Cut {

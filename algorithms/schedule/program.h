@@ -82,6 +82,7 @@ struct Program {
   // for all.
   bool sums_own_chunks = false;
   std::uint32_t needs = 0;  // Needs bits
+  bool is_native = false;   // a transport's own collective, which has no lanes
 
   std::vector<LaneProgram> lanes;
   std::vector<Source> sources;

@@ -1,5 +1,5 @@
-// The one interface of everything a plan runs: native collectives of a transport and schedules over its messages,
-// signals and windows.
+// The one interface of everything a plan runs: programs over a transport's messages, signals and windows, or its own
+// collectives, and compositions of these.
 //
 // Threads: the holder of the engine's baton. Nothing blocks.
 #pragma once
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "algorithms/plan/slices.h"
 #include "algorithms/schedule/program.h"
@@ -62,7 +63,7 @@ struct StageArgs {
   std::size_t tensors = 0;
   const std::size_t* all_counts = nullptr;  // [size * size] alltoall that is composed: from each rank to each
   std::uint64_t launch = 0;                 // increasing
-  std::uint32_t stage = 0;                  // index in the plan, < Tag::kMaxStages
+  std::uint32_t stage = 0;                  // of the plan and slice of a composition, < Tag::kMaxStages
   // Number of the in-flight instance: no two stages that run on one group at a time share a slot, and the stages of a
   // slot start in the same order on every rank. < TransportGroup::slots() for one-sided schedules, ignored by others.
   std::uint32_t slot = 0;
@@ -83,13 +84,23 @@ struct Tag {
   std::uint32_t lane = 0;
   std::uint64_t slice = 0;
 
-  static constexpr std::uint32_t kMaxStages = 1u << 4;
+  // Stages of the slices of a composition that are under way.
+  static constexpr std::uint32_t kMaxStages = 1u << 6;
+  static_assert(plan::kMostStages * plan::kLevelSlicesInFlight <= kMaxStages);
 
   std::uint64_t packed() const {
-    return (generation & 0xff) << 56 | (launch & 0xffffff) << 32 | std::uint64_t{stage & 0xf} << 28 |
-           std::uint64_t{lane & 0xff} << 20 | (slice & 0xfffff);
+    return (generation & 0xff) << 56 | (launch & 0xffffff) << 32 | std::uint64_t{stage % kMaxStages} << 26 |
+           std::uint64_t{lane & 0xff} << 18 | (slice & 0x3ffff);
   }
 };
+
+class Stage;
+
+// A stage in use. It goes back to whoever keeps it, done or never started, when the handle goes.
+struct GiveBack {
+  void operator()(Stage* stage) const;
+};
+using StageHandle = std::unique_ptr<Stage, GiveBack>;
 
 // One reusable run of a collective. start, then test until done; then start again.
 class Stage {
@@ -98,6 +109,9 @@ class Stage {
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
   virtual ~Stage() = default;
+
+  // The program that it runs; null: it runs a composition.
+  virtual const schedule::Program* program() const { return nullptr; }
 
   // Whether StageArgs::bucket may be given.
   virtual bool takes_buckets() const { return false; }
@@ -136,13 +150,19 @@ class Stage {
   virtual void abort_groups(const Status& cause) = 0;
   virtual bool release() = 0;
 
+  friend struct GiveBack;
+  friend StageHandle take_free(const std::vector<std::unique_ptr<Stage>>& stages);
+
+  bool taken_ = false;  // by a user
   bool running_ = false;
   Status failure_;
 };
 
-// The two kinds that do the work. `group` and `options` outlive them.
-std::unique_ptr<Stage> make_native_stage(TransportGroup& group);
-std::unique_ptr<Stage> make_schedule_stage(TransportGroup& group, const ExecuteOptions& options,
-                                           std::shared_ptr<const schedule::Program> program);
+// The first of the stages that has no user; null: all have. The stages outlive the handle.
+StageHandle take_free(const std::vector<std::unique_ptr<Stage>>& stages);
+
+// A stage that runs a program over a group. `group` and `options` outlive it.
+std::unique_ptr<Stage> make_program_stage(TransportGroup& group, const ExecuteOptions& options,
+                                          std::shared_ptr<const schedule::Program> program);
 
 }  // namespace roda::execute

@@ -1,6 +1,7 @@
 #include "core/execute/stage_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "algorithms/schedule/program.h"
 #include "plugins/base/invariant.h"
@@ -9,34 +10,31 @@ namespace roda::execute {
 
 Status StagePool::acquire(int collective, const schedule::Algorithm* algorithm, int root, StageHandle* stage) {
   if (roda_collective_is(collective, RODA_ROOTED) == 0 && collective != RODA_ADASUM_ALLREDUCE) root = 0;
-  for (const auto& entry : entries_) {
-    if (entry->kept.busy || entry->collective != collective || entry->root != root || entry->algorithm != algorithm) {
-      continue;
-    }
-    *stage = entry->kept.take();
-    return {};
+  auto entry = std::ranges::find_if(entries_, [&](const Entry& e) {
+    return e.collective == collective && e.root == root && e.algorithm == algorithm;
+  });
+  if (entry == entries_.end()) {
+    std::shared_ptr<const schedule::Program> program;
+    RODA_RETURN_IF_ERROR(compile(collective, algorithm, root, &program));
+    entry = entries_.insert(entry, Entry{collective, root, algorithm, std::move(program), {}});
   }
-  std::unique_ptr<Entry> made;
-  RODA_RETURN_IF_ERROR(make(collective, algorithm, root, &made));
-  entries_.push_back(std::move(made));
-  *stage = entries_.back()->kept.take();
+  *stage = take_free(entry->stages);
+  if (*stage != nullptr) return {};
+  entry->stages.push_back(make_program_stage(group_, options_, entry->program));
+  *stage = take_free(entry->stages);
   return {};
 }
 
-const schedule::Program* StagePool::program_of(const Stage& stage) const {
-  const auto entry = std::ranges::find_if(entries_, [&](const auto& e) { return e->kept.stage.get() == &stage; });
-  return entry == entries_.end() ? nullptr : (*entry)->program.get();
-}
-
-Status StagePool::make(int collective, const schedule::Algorithm* algorithm, int root, std::unique_ptr<Entry>* entry) {
-  const auto keep = [&](std::shared_ptr<const schedule::Program> program, std::unique_ptr<Stage> stage) {
-    *entry =
-        std::make_unique<Entry>(Entry{collective, root, algorithm, std::move(program), KeptStage(std::move(stage))});
-  };
+Status StagePool::compile(int collective, const schedule::Algorithm* algorithm, int root,
+                          std::shared_ptr<const schedule::Program>* program) const {
   const std::string transport = group_.context().name();
+  auto made = std::make_shared<schedule::Program>();
   if (algorithm == nullptr) {
     if (!group_.context().has(RODA_CAP_NATIVE)) return Status::unsupported(transport + " has no native collectives");
-    keep(nullptr, make_native_stage(group_));
+    made->algorithm = std::string("native ") + roda_collective_name(collective);
+    made->collective = static_cast<schedule::Collective>(collective);
+    made->is_native = true;
+    *program = std::move(made);
     return {};
   }
   RODA_INVARIANT(algorithm->collective == static_cast<schedule::Collective>(collective),
@@ -51,11 +49,10 @@ Status StagePool::make(int collective, const schedule::Algorithm* algorithm, int
   if (schedule::is_one_sided(algorithm->needs) && group_.slots() == 0) {
     return Status::unsupported(transport + " has too few signals or windows");
   }
-  const auto program = std::make_shared<schedule::Program>();
-  if (auto wrong = compile(*algorithm, group_.rank(), group_.size(), root, program.get())) {
+  if (auto wrong = schedule::compile(*algorithm, group_.rank(), group_.size(), root, made.get())) {
     return Status::unsupported(*wrong);
   }
-  keep(program, make_schedule_stage(group_, options_, program));
+  *program = std::move(made);
   return {};
 }
 

@@ -5,36 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "algorithms/schedule/schedule.h"
 #include "core/execute/group.h"
 #include "core/execute/stage.h"
-#include "plugins/base/invariant.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
-
-// Returns the stage to whoever keeps it. A stage is released only when done or never started.
-struct StageRelease {
-  bool* busy = nullptr;
-  void operator()(Stage* /*stage*/) const { *busy = false; }
-};
-using StageHandle = std::unique_ptr<Stage, StageRelease>;
-
-// A stage for one user after the other. Outlives its handles.
-struct KeptStage {
-  explicit KeptStage(std::unique_ptr<Stage> made) : stage(std::move(made)) {}
-  std::unique_ptr<Stage> stage;
-  bool busy = false;
-
-  StageHandle take() {
-    RODA_INVARIANT(!busy, "a stage has one user at a time");
-    busy = true;
-    return {stage.get(), StageRelease{&busy}};
-  }
-};
 
 // The stages of one group. Outlives its handles; the group outlives it. Threads: the holder of the engine's baton.
 class StagePool {
@@ -46,24 +24,23 @@ class StagePool {
   // schedule::Schedule; else it does not matter.
   Status acquire(int collective, const schedule::Algorithm* algorithm, int root, StageHandle* stage);
 
-  // The program of a stage that was acquired; null: a library's own collective.
-  const schedule::Program* program_of(const Stage& stage) const;
-
   TransportGroup& group() { return group_; }
 
  private:
+  // One collective, and the stages that run it.
   struct Entry {
     int collective;
     int root;
     const schedule::Algorithm* algorithm;
     std::shared_ptr<const schedule::Program> program;
-    KeptStage kept;
+    std::vector<std::unique_ptr<Stage>> stages;
   };
-  Status make(int collective, const schedule::Algorithm* algorithm, int root, std::unique_ptr<Entry>* entry);
+  Status compile(int collective, const schedule::Algorithm* algorithm, int root,
+                 std::shared_ptr<const schedule::Program>* program) const;
 
   TransportGroup& group_;
   ExecuteOptions options_;
-  std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<Entry> entries_;
 };
 
 // How a call gets at data on a device.

@@ -37,13 +37,10 @@ Status LaunchRun::acquire(execute::StageHandle* stage) {
   RODA_INVARIANT(bound_.route != nullptr, "a launch takes a stage when its groups are formed");
   if (is_plain())
     return pools().front()->acquire(bound_.work.collective, plan().stages.front().algorithm, bound_.use.root, stage);
-  for (const auto& kept : bound_.route->stages) {
-    if (kept->busy) continue;
-    *stage = kept->take();
-    return {};
-  }
-  bound_.route->stages.push_back(std::make_unique<execute::KeptStage>(make_stage()));
-  *stage = bound_.route->stages.back()->take();
+  *stage = take_free(bound_.route->stages);
+  if (*stage != nullptr) return {};
+  bound_.route->stages.push_back(make_stage());
+  *stage = take_free(bound_.route->stages);
   return {};
 }
 

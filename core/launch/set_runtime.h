@@ -96,9 +96,9 @@ class SetRuntime {
     // Once the groups are formed.
     std::vector<execute::StagePool*> pools;  // [stage] null where there is nothing to do
     Needs needs;
-    std::vector<execute::StepData> data;                      // [stage] of data on devices: as this machine has it
-    std::vector<execute::TransportGroup*> on_device;          // of the stages: they work on the device's memory
-    std::vector<std::unique_ptr<execute::KeptStage>> stages;  // that run the schedule
+    std::vector<execute::StepData> data;                  // [stage] of data on devices: as this machine has it
+    std::vector<execute::TransportGroup*> on_device;      // of the stages: they work on the device's memory
+    std::vector<std::unique_ptr<execute::Stage>> stages;  // that run the schedule
   };
   Route& route(const Use& use) { return routes_[use]; }
   // The plan that a launch runs, and the groups that it runs over.

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cctype>
 #include <deque>
+#include <span>
 #include <utility>
 
 #include "core/execute/compose/slice_run.h"
 #include "core/execute/compose/staging.h"
+#include "core/execute/slices.h"
 #include "plugins/base/invariant.h"
 
 namespace roda::execute {
@@ -26,20 +28,17 @@ class ComposedStage final : public Stage {
  public:
   ComposedStage(std::string name, std::shared_ptr<const Schedule> schedule, const std::vector<StagePool*>& pools,
                 ComposedOptions options)
-      : name_(std::move(name)),
-        schedule_(std::move(schedule)),
-        options_(std::move(options)),
-        map_(*schedule_, options_.slice_bytes),
-        parts_(lay_out(*schedule_, pools, &tail_)),
-        order_(plan::level_slices_in_flight(schedule_->stages), rivals()) {
-    for (std::size_t i = 0; i < plan::level_slices_in_flight(schedule_->stages); ++i) {
-      slices_.push_back(std::make_unique<Slice>(*schedule_, map_));
+      : name_(std::move(name)), schedule_(std::move(schedule)), options_(std::move(options)) {
+    lay_out(pools);
+    order_ = StartOrder(plan::kLevelSlicesInFlight, rivals());
+    for (std::size_t i = 0; i < plan::kLevelSlicesInFlight; ++i) {
+      slices_.add(std::make_unique<Slice>(*schedule_, layout_, i));
     }
   }
 
   std::uint64_t moves() const override {
     std::uint64_t moves = moves_;
-    for (const auto& slice : slices_) {
+    for (const auto& slice : slices_.places()) {
       if (slice->handle != nullptr) moves += slice->handle->moves();
     }
     for (const OnStream& call : on_stream_) moves += call.handle->moves();
@@ -54,70 +53,65 @@ class ComposedStage final : public Stage {
     std::string text = name_;
     if (!is_running()) return text + ": idle";
     if (phase_ == Phase::kDown) return text + ": being copied from the device";
-    const std::size_t slices = map_.slices();
-    text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
-    const Slice& oldest = *slices_[ended_ % slices_.size()];
+    text += slices_.describe();
+    const Slice& oldest = slices_.oldest();
     if (oldest.handle != nullptr) return text + ": " + oldest.handle->describe();
     if (!on_stream_.empty()) return text + ": " + on_stream_.front().handle->describe();
-    const bool is_copied = phase_ == Phase::kUp || (oldest.busy && is_beside_stream(oldest.stage));
+    const bool is_copied = phase_ == Phase::kUp || (!oldest.is_idle() && calls_[oldest.call].is_beside_stream());
     return is_copied ? text + ": being copied from or to the device" : text;
   }
 
  private:
-  // A stage of the plan, as this rank takes part in it.
-  struct Part {
-    const Step* copies = nullptr;  // before the call
-    std::size_t copy_count = 0;
-    const Step* step = nullptr;  // null: there is no call
+  // A call that this rank takes part in.
+  struct PlannedCall {
+    std::span<const Step> copies;  // before it
+    const Step* step = nullptr;
     const Call* call = nullptr;
-    const schedule::Algorithm* algorithm = nullptr;  // of the call; null: the transport's own collective
+    const schedule::Algorithm* algorithm = nullptr;  // null: the transport's own collective
     StagePool* pool = nullptr;
+    StepData data = StepData::kOnStream;
+    bool is_beside_stream() const { return data != StepData::kOnStream; }
+    std::size_t stage() const { return static_cast<std::size_t>(call->stage); }
   };
-  // Where a slice, or all of the data, is: copied to where the call works, at the call; of all of the data: copied
-  // back, or on the stream with all that belongs to it.
-  enum class Phase : std::uint8_t { kIdle, kDown, kCall, kUp };
+  // Where a slice, or all of the data, is: before its next call, copied to where the call works, at the call; of all of
+  // the data: copied back, or on the stream with all that belongs to it.
+  enum class Phase : std::uint8_t { kIdle, kNext, kDown, kCall, kUp };
   // A slice on its way.
   struct Slice {
-    Slice(const Schedule& schedule, const SliceMap& map) : run(schedule, map) {}
+    Slice(const Schedule& schedule, const Layout& layout, std::uint32_t at) : run(schedule, layout), place(at) {}
+    bool is_idle() const { return phase == Phase::kIdle; }
     SliceRun run;
+    const std::uint32_t place;
     std::size_t number = 0;
-    std::size_t stage = 0;
-    bool busy = false;
-    Phase phase = Phase::kIdle;  // of its stage
-    StageArgs args;              // of the call
-    StageHandle handle;          // null: the call does not run
+    std::size_t call = 0;  // of calls_: the one under way, or the next
+    Phase phase = Phase::kIdle;
+    StageArgs args;      // of the call
+    StageHandle handle;  // null: the call does not run
     Staging staging;
     Trace::Clock::time_point began;  // the call, where somebody asks
   };
   // A call that lies on the device's stream: what comes next there is behind it, and its end is still to be seen.
   struct OnStream {
     StageHandle handle;
-    std::size_t stage = 0;
+    const PlannedCall* call = nullptr;
     std::size_t slice = 0;
     Trace::Clock::time_point began;
   };
-  // The schedule's steps by stage: copies stand before the call that they are for.
-  static std::vector<Part> lay_out(const Schedule& schedule, const std::vector<StagePool*>& pools, Part* tail) {
-    std::vector<Part> parts(static_cast<std::size_t>(schedule.stages));
-    Part next;
-    std::size_t call = 0;
-    for (const Step& step : schedule.lanes.front().steps) {
-      if (step.kind == StepKind::kCopy) {
-        if (next.copy_count++ == 0) next.copies = &step;
-        continue;
-      }
-      next.step = &step;
-      next.call = &schedule.calls[call++];
-      next.algorithm = schedule::find_algorithm(next.call->collective, next.call->algorithm);
-      RODA_INVARIANT(next.algorithm != nullptr || next.call->algorithm == schedule::kNative,
+  void lay_out(const std::vector<StagePool*>& pools) {
+    const std::span<const Step> steps = schedule_->lanes.front().steps;
+    std::size_t first = 0;  // of the copies before the next call
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      if (steps[i].kind == StepKind::kCopy) continue;
+      const Call& call = schedule_->calls[calls_.size()];
+      const auto stage = static_cast<std::size_t>(call.stage);
+      const auto* algorithm = schedule::find_algorithm(call.collective, call.algorithm);
+      RODA_INVARIANT(algorithm != nullptr || call.algorithm == schedule::kNative,
                      "a composed schedule calls algorithms that there are");
-      const auto stage = static_cast<std::size_t>(next.call->stage);
-      next.pool = pools[stage];
-      parts[stage] = next;
-      next = Part();
+      const StepData data = options_.data.empty() ? StepData::kOnStream : options_.data[stage];
+      calls_.push_back({steps.subspan(first, i - first), &steps[i], &call, algorithm, pools[stage], data});
+      first = i + 1;
     }
-    *tail = next;
-    return parts;
+    tail_ = steps.subspan(first);
   }
 
   Status begin(const StageArgs& args) override {
@@ -125,15 +119,17 @@ class ComposedStage final : public Stage {
     is_staged_ = args.queue != nullptr && options_.data.empty();
     phase_ = is_staged_ ? Phase::kDown : Phase::kCall;
     if (is_staged_) {
-      RODA_RETURN_IF_ERROR(whole_.begin(args, schedule_->rank, schedule_->size, Staging::Way::kThroughHost));
+      RODA_RETURN_IF_ERROR(whole_.begin(args, schedule_->rank, schedule_->size, StepData::kStaged));
       args_ = whole_.args();
     }
-    begun_ = ended_ = 0;
-    RODA_RETURN_IF_ERROR(map_.begin(args_));
-    for (std::size_t i = 0; i < std::min(slices_.size(), map_.slices()); ++i) {
-      RODA_RETURN_IF_ERROR(slices_[i]->run.reserve(args_, options_.groups_on_device));
+    RODA_RETURN_IF_ERROR(layout_.plan(args_, *schedule_, options_.slice_bytes));
+    slices_.reset(layout_.slices());
+    for (const auto& slice : slices_.places()) {
+      if (slice->place < layout_.slices()) {
+        RODA_RETURN_IF_ERROR(slice->run.reserve(args_, options_.groups_on_device));
+      }
     }
-    order_.reset(map_.slices());
+    order_.reset(layout_.slices());
     return {};
   }
 
@@ -147,7 +143,7 @@ class ComposedStage final : public Stage {
     }
     if (phase_ == Phase::kCall) {
       RODA_RETURN_IF_ERROR(advance_slices());
-      if (ended_ < map_.slices()) return end_on_stream();
+      if (!slices_.has_ended()) return end_on_stream();
       if (is_staged_) RODA_RETURN_IF_ERROR(whole_.copy_up());
       phase_ = Phase::kUp;
       if (is_on_stream()) return {};  // what the caller puts there now need not wait for what the host sees
@@ -155,18 +151,16 @@ class ComposedStage final : public Stage {
     RODA_RETURN_IF_ERROR(end_on_stream());
     *done = on_stream_.empty();
     if (is_staged_ && *done) return whole_.test(done);
-    for (const auto& slice : slices_) *done = *done && slice->staging.is_quiet();
+    for (const auto& slice : slices_.places()) *done = *done && slice->staging.is_quiet();
     return {};
   }
 
   void abort_groups(const Status& cause) override {
-    for (const auto& slice : slices_) {
+    for (const auto& slice : slices_.places()) {
       if (slice->handle != nullptr) slice->handle->abort(cause);
     }
     for (const OnStream& call : on_stream_) call.handle->abort(cause);
-    for (const Part& part : parts_) {
-      if (part.pool != nullptr) part.pool->group().abort(cause);
-    }
+    for (const PlannedCall& call : calls_) call.pool->group().abort(cause);
   }
 
   bool release() override {
@@ -176,67 +170,68 @@ class ComposedStage final : public Stage {
       return ended;
     });
     bool released = on_stream_.empty() && whole_.is_quiet();
-    for (const auto& slice : slices_) {
+    for (const auto& slice : slices_.places()) {
       bool ended = true;
       if (slice->handle != nullptr) static_cast<void>(slice->handle->test(&ended));
       released = released && ended && slice->staging.is_quiet();
       if (!ended) continue;
       slice->handle.reset();
       slice->phase = Phase::kIdle;
-      slice->busy = false;
     }
     return released;
   }
 
   Status advance_slices() {
-    for (std::uint32_t i = 0; i < slices_.size(); ++i) {
-      Slice& slice = *slices_[i];
-      if (!slice.busy && begun_ < map_.slices() && begun_ % slices_.size() == i) {
-        RODA_INVARIANT(slice.handle == nullptr && slice.phase == Phase::kIdle,
-                       "a slice begins when the one before it in its place has ended");
-        slice.number = begun_++;
-        slice.stage = 0;
-        slice.busy = true;
-        slice.run.begin(slice.number);
-      }
-      for (bool done = true; slice.busy && done;) {
-        RODA_RETURN_IF_ERROR(advance_call(i, &done));
-        if (done) RODA_RETURN_IF_ERROR(end_stage(&slice));
-      }
-    }
+    RODA_RETURN_IF_ERROR(slices_.begin([&](Slice& slice, std::size_t number) { return begin(&slice, number); }));
+    return slices_.advance([&](Slice& slice) { return advance(&slice); }, [](const Slice&, std::size_t) {});
+  }
+
+  static Status begin(Slice* slice, std::size_t number) {
+    RODA_INVARIANT(slice->handle == nullptr && slice->is_idle(),
+                   "a slice begins when the one before it in its place has ended");
+    slice->number = number;
+    slice->call = 0;
+    slice->phase = Phase::kNext;
+    slice->run.begin(number);
     return {};
   }
 
-  // Takes the slice through as many phases as go without waiting. Copies of later slices may end before those of
-  // earlier ones; calls begin in order.
-  Status advance_call(std::uint32_t index, bool* done) {
-    Slice& slice = *slices_[index];
-    const bool has_call = parts_[slice.stage].call != nullptr;
-    *done = false;
-    if (slice.phase == Phase::kIdle) {
-      if (has_call) RODA_RETURN_IF_ERROR(bring_down(index));
-      slice.phase = Phase::kDown;
+  // Takes the slice as far as it goes without waiting. Copies of later slices may end before those of earlier ones;
+  // calls begin in order.
+  Status advance(Slice* slice) {
+    if (slice->is_idle()) return {};
+    for (; slice->call < calls_.size(); ++slice->call) {
+      bool done = false;
+      RODA_RETURN_IF_ERROR(advance_call(slice, &done));
+      if (!done) return {};
+      RODA_RETURN_IF_ERROR(slice->run.finish(*calls_[slice->call].step));
+      slice->phase = Phase::kNext;
     }
-    if (slice.phase == Phase::kDown) {
+    slice->phase = Phase::kIdle;
+    return slice->run.copy(tail_);
+  }
+
+  Status advance_call(Slice* slice, bool* done) {
+    const PlannedCall& call = calls_[slice->call];
+    if (slice->phase == Phase::kNext) {
+      RODA_RETURN_IF_ERROR(bring_down(call, slice));
+      slice->phase = Phase::kDown;
+    }
+    if (slice->phase == Phase::kDown) {
       bool is_there = true;
-      if (has_call && is_beside_stream(slice.stage)) RODA_RETURN_IF_ERROR(slice.staging.test(&is_there));
-      if (!is_there || !order_.may_begin(slice.stage, slice.number) || (has_call && !slot_is_free(index))) return {};
-      if (has_call) RODA_RETURN_IF_ERROR(start_call(index));
-      order_.begun(slice.stage);
-      slice.phase = Phase::kCall;
+      if (call.is_beside_stream()) RODA_RETURN_IF_ERROR(slice->staging.test(&is_there));
+      if (!is_there || !order_.may_begin(call.stage(), slice->number) || !slot_is_free(call, *slice)) return {};
+      RODA_RETURN_IF_ERROR(start_call(call, slice));
+      order_.begun(call.stage());
+      slice->phase = Phase::kCall;
       ++moves_;
     }
-    if (slice.phase == Phase::kCall && has_call) {
-      RODA_RETURN_IF_ERROR(pass_call(&slice, done));
-    } else {
-      *done = true;
-    }
-    return {};
+    return pass_call(call, slice, done);
   }
 
   // *done: the call has ended, or what comes behind it may be put on the stream.
-  Status pass_call(Slice* slice, bool* done) {
-    const bool works_on_stream = !options_.data.empty() && !is_beside_stream(slice->stage);
+  Status pass_call(const PlannedCall& call, Slice* slice, bool* done) {
+    const bool works_on_stream = !options_.data.empty() && !call.is_beside_stream();
     bool has_ended = false, lies_there = works_on_stream && slice->handle->is_on_stream();
     if (!lies_there) {
       if (Status status = slice->handle->test(&has_ended); !status.ok()) {
@@ -246,8 +241,8 @@ class ComposedStage final : public Stage {
       lies_there = works_on_stream && !has_ended && slice->handle->is_on_stream();
     }
     *done = has_ended || lies_there;
-    if (lies_there) on_stream_.push_back({std::move(slice->handle), slice->stage, slice->number, slice->began});
-    return has_ended ? end_call(slice) : Status();
+    if (lies_there) on_stream_.push_back({std::move(slice->handle), &call, slice->number, slice->began});
+    return has_ended ? end_call(call, slice) : Status();
   }
 
   // In their order.
@@ -258,141 +253,113 @@ class ComposedStage final : public Stage {
       const Status status = first.handle->test(&has_ended);
       if (!has_ended) return {};
       moves_ += first.handle->moves() + 1;
-      if (args_.trace != nullptr) tell_of_call(first.stage, first.slice, first.began);
+      if (args_.trace != nullptr) tell_of_call(*first.call, first.slice, first.began);
       on_stream_.pop_front();
       RODA_RETURN_IF_ERROR(status);
     }
     return {};
   }
 
-  // Slots of the stage's group that one launch may use. 0: calls need none.
-  std::uint32_t slots_per_launch(const Part& part) const {
-    const std::uint32_t slots = part.pool->group().slots();
+  // Slots of the call's group that one launch may use. 0: calls need none.
+  std::uint32_t slots_per_launch(const PlannedCall& call) const {
+    const std::uint32_t slots = call.pool->group().slots();
     return slots == 0 ? 0 : std::max(slots / options_.launches, 1u);
   }
 
   // Whether the group tells calls apart by their order, or has too few slots for all slices.
-  bool needs_order(const Part& part) const {
-    const std::uint32_t slots = slots_per_launch(part);
-    return part.algorithm == nullptr || (slots != 0 && slots < plan::level_slices_in_flight(schedule_->stages));
+  bool needs_order(const PlannedCall& call) const {
+    const std::uint32_t slots = slots_per_launch(call);
+    return call.algorithm == nullptr || (slots != 0 && slots < plan::kLevelSlicesInFlight);
   }
 
   // Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its
   // peers holds up what is behind it.
-  bool share_order(std::size_t a, std::size_t b) const {
-    const Part &one = parts_[a], &other = parts_[b];
-    if (a == b || one.pool == nullptr || other.pool == nullptr) return false;
-    const bool on_one_stream = !options_.data.empty() && !is_beside_stream(a) && !is_beside_stream(b);
+  bool share_order(const PlannedCall& one, const PlannedCall& other) const {
+    const bool on_one_stream = !options_.data.empty() && !one.is_beside_stream() && !other.is_beside_stream();
     return (on_one_stream || one.pool == other.pool) && needs_order(one) && needs_order(other);
   }
 
   std::vector<std::vector<std::size_t>> rivals() const {
-    std::vector<std::vector<std::size_t>> rivals(parts_.size());
-    for (std::size_t a = 0; a < rivals.size(); ++a) {
-      for (std::size_t b = 0; b < rivals.size(); ++b) {
-        if (share_order(a, b)) rivals[a].push_back(b);
+    std::vector<std::vector<std::size_t>> rivals(static_cast<std::size_t>(schedule_->stages));
+    for (const PlannedCall& one : calls_) {
+      for (const PlannedCall& other : calls_) {
+        if (&one != &other && share_order(one, other)) rivals[one.stage()].push_back(other.stage());
       }
     }
     return rivals;
   }
 
-  bool is_beside_stream(std::size_t stage) const {
-    return !options_.data.empty() && options_.data[stage] != StepData::kOnStream;
-  }
   // Where slices outnumber slots a call waits for the one that has its slot, which began before it on every rank.
-  bool slot_is_free(std::uint32_t index) const {
-    const Part& part = parts_[slices_[index]->stage];
-    const std::uint32_t slots = slots_per_launch(part);
-    if (slots == 0 || slots >= slices_.size()) return true;
-    for (std::uint32_t other = 0; other < slices_.size(); ++other) {
-      const bool shares = slices_[other]->handle != nullptr && parts_[slices_[other]->stage].pool == part.pool;
-      if (shares && other % slots == index % slots) return false;
-    }
-    return true;
+  bool slot_is_free(const PlannedCall& call, const Slice& slice) const {
+    const std::uint32_t slots = slots_per_launch(call);
+    return slots == 0 || std::ranges::none_of(slices_.places(), [&](const auto& other) {
+             const bool shares = other->handle != nullptr && calls_[other->call].pool == call.pool;
+             return shares && other->place % slots == slice.place % slots;
+           });
   }
 
-  StageArgs call_args(std::uint32_t index) const {
-    const Part& part = parts_[slices_[index]->stage];
+  StageArgs call_args(const PlannedCall& call, const Slice& slice) const {
     StageArgs args;
-    args.collective = static_cast<std::int32_t>(part.call->collective);
+    args.collective = static_cast<std::int32_t>(call.call->collective);
     args.dtype = args_.dtype;
     args.op = args_.op;
-    args.root = part.call->root;
+    args.root = call.call->root;
     args.launch = args_.launch;
     args.generation = args_.generation;
-    args.stage = index * static_cast<std::uint32_t>(parts_.size()) + static_cast<std::uint32_t>(part.call->stage);
-    if (const std::uint32_t slots = slots_per_launch(part); slots != 0) {
-      args.slot = (args_.slot % options_.launches * slots + index % slots) % part.pool->group().slots();
+    args.stage = static_cast<std::uint32_t>(slice.place * static_cast<std::size_t>(schedule_->stages) + call.stage());
+    if (const std::uint32_t slots = slots_per_launch(call); slots != 0) {
+      args.slot = (args_.slot % options_.launches * slots + slice.place % slots) % call.pool->group().slots();
     }
     args.queue = args_.queue;
     return args;
   }
 
   // Makes the copies before the call, and where the call works beside the stream, stages its data.
-  Status bring_down(std::uint32_t index) {
-    Slice& slice = *slices_[index];
-    const Part& part = parts_[slice.stage];
-    RODA_RETURN_IF_ERROR(slice.run.copy(part.copies, part.copy_count));
-    slice.args = call_args(index);
-    RODA_RETURN_IF_ERROR(slice.run.prepare(*part.call, *part.step, &slice.args));
-    if (!is_beside_stream(slice.stage)) return {};
-    const TransportGroup& group = part.pool->group();
-    const bool is_direct = options_.data[slice.stage] == StepData::kDirect;
-    return slice.staging.begin(slice.args, group.rank(), group.size(),
-                               is_direct ? Staging::Way::kDirect : Staging::Way::kThroughHost);
+  Status bring_down(const PlannedCall& call, Slice* slice) {
+    RODA_RETURN_IF_ERROR(slice->run.copy(call.copies));
+    slice->args = call_args(call, *slice);
+    RODA_RETURN_IF_ERROR(slice->run.prepare(*call.call, *call.step, &slice->args));
+    if (!call.is_beside_stream()) return {};
+    const TransportGroup& group = call.pool->group();
+    return slice->staging.begin(slice->args, group.rank(), group.size(), call.data);
   }
 
-  Status start_call(std::uint32_t index) {
-    Slice& slice = *slices_[index];
-    const Part& part = parts_[slice.stage];
-    if (args_.trace != nullptr) slice.began = Trace::Clock::now();
-    const StageArgs& args = is_beside_stream(slice.stage) ? slice.staging.args() : slice.args;
-    RODA_RETURN_IF_ERROR(part.pool->acquire(args.collective, part.algorithm, args.root, &slice.handle));
-    const Status status = slice.handle->start(args);
-    if (!status.ok()) slice.handle.reset();
+  Status start_call(const PlannedCall& call, Slice* slice) {
+    if (args_.trace != nullptr) slice->began = Trace::Clock::now();
+    const StageArgs& args = call.is_beside_stream() ? slice->staging.args() : slice->args;
+    RODA_RETURN_IF_ERROR(call.pool->acquire(args.collective, call.algorithm, args.root, &slice->handle));
+    const Status status = slice->handle->start(args);
+    if (!status.ok()) slice->handle.reset();
     return status;
   }
 
-  Status end_call(Slice* slice) {
+  Status end_call(const PlannedCall& call, Slice* slice) {
     moves_ += slice->handle->moves() + 1;
-    if (args_.trace != nullptr) tell_of_call(slice->stage, slice->number, slice->began);
+    if (args_.trace != nullptr) tell_of_call(call, slice->number, slice->began);
     slice->handle.reset();
-    const bool is_staged = is_beside_stream(slice->stage) && options_.data[slice->stage] == StepData::kStaged;
-    return is_staged ? slice->staging.copy_up() : Status();
+    return call.data == StepData::kStaged ? slice->staging.copy_up() : Status();
   }
 
-  Status end_stage(Slice* slice) {
-    if (parts_[slice->stage].call != nullptr) RODA_RETURN_IF_ERROR(slice->run.finish(*parts_[slice->stage].step));
-    slice->phase = Phase::kIdle;
-    if (++slice->stage < parts_.size()) return {};
-    slice->busy = false;
-    ++ended_;
-    return slice->run.copy(tail_.copies, tail_.copy_count);
-  }
-
-  void tell_of_call(std::size_t stage, std::size_t slice, Trace::Clock::time_point began) const {
-    const Part& part = parts_[stage];
-    std::string what = std::string(part.pool->group().context().name()) + "_" +
-                       roda_collective_name(static_cast<std::int32_t>(part.call->collective));
+  void tell_of_call(const PlannedCall& call, std::size_t slice, Trace::Clock::time_point began) const {
+    std::string what = std::string(call.pool->group().context().name()) + "_" +
+                       roda_collective_name(static_cast<std::int32_t>(call.call->collective));
     std::transform(what.begin(), what.end(), what.begin(), [](unsigned char c) { return std::toupper(c); });
-    args_.trace->add(std::move(what), static_cast<int>(stage), slice, began);
+    args_.trace->add(std::move(what), static_cast<int>(call.stage()), slice, began);
   }
 
   std::string name_;
   std::shared_ptr<const Schedule> schedule_;
   ComposedOptions options_;
-  SliceMap map_;
-  Part tail_;                                   // copies after the last call
-  std::vector<Part> parts_;                     // [stage of the plan]
-  std::vector<std::unique_ptr<Slice>> slices_;  // in flight: slice k in slices_[k % size]
+  Layout layout_;
+  std::vector<PlannedCall> calls_;
+  std::span<const Step> tail_;  // copies after the last call
+  Pipeline<Slice> slices_;
   std::deque<OnStream> on_stream_;
   StartOrder order_;
   Staging whole_;  // of data on a device for which all works in host memory
   bool is_staged_ = false;
   Phase phase_ = Phase::kIdle;
-  StageArgs args_;  // in host memory, if it is staged
-  std::size_t begun_ = 0;
-  std::size_t ended_ = 0;
+  StageArgs args_;           // in host memory, if it is staged
   std::uint64_t moves_ = 0;  // of the calls that have ended, and one for each of them and for each wait for copies
 };
 

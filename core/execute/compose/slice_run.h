@@ -8,10 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <vector>
 
-#include "core/execute/compose/slices.h"
 #include "core/execute/device_queue.h"
+#include "core/execute/layout.h"
 #include "core/execute/memory.h"
 #include "core/execute/stage.h"
 #include "plugins/base/invariant.h"
@@ -21,11 +22,10 @@ namespace roda::execute {
 class SliceRun {
  public:
   // Both outlive it.
-  SliceRun(const schedule::Schedule& schedule, const SliceMap& map)
+  SliceRun(const schedule::Schedule& schedule, const Layout& layout)
       : schedule_(schedule),
-        map_(map),
+        layout_(layout),
         buffer_of_(schedule.scratch.size()),
-        scratch_begins_(schedule.scratch.size()),
         send_counts_(index(schedule.stages)),
         recv_counts_(index(schedule.stages)) {
     for (const schedule::Region& region : schedule.regions) {
@@ -43,14 +43,14 @@ class SliceRun {
     std::vector<std::size_t> bytes(buffers_.size());
     for (const schedule::Region& region : schedule_.regions) {
       std::size_t& most = bytes[index(region.buffer)];
-      most = std::max(most, most_bytes({schedule::Space::kScratch, region.first, region.count}));
+      most = std::max(most, layout_.most_bytes({schedule::Space::kScratch, region.first, region.count}));
     }
     for (std::size_t i = 0; i < buffers_.size(); ++i) RODA_RETURN_IF_ERROR(reserve(&buffers_[i], bytes[i], groups));
     std::size_t in = 0, out = 0;
     for (const schedule::Step& step : schedule_.lanes.front().steps) {
       if (step.kind != schedule::StepKind::kCall) continue;
-      if (!lies_together(step.src)) in = std::max(in, most_bytes(step.src));
-      if (!lies_together(step.dst)) out = std::max(out, most_bytes(step.dst));
+      if (!lies_together(step.src)) in = std::max(in, layout_.most_bytes(step.src));
+      if (!lies_together(step.dst)) out = std::max(out, layout_.most_bytes(step.dst));
     }
     if (in > 0) RODA_RETURN_IF_ERROR(reserve(&gathered_, in, groups));
     return out > 0 ? reserve(&scattered_, out, groups) : Status();
@@ -58,37 +58,30 @@ class SliceRun {
 
   // Takes a slice on.
   void begin(std::size_t slice) {
-    RODA_INVARIANT(slice < map_.slices(), "a slice is one of the launch's");
-    slice_ = slice;
-    for (const schedule::Region& region : schedule_.regions) {
-      std::size_t begin = 0;
-      for (std::int32_t chunk = region.first; chunk < region.first + region.count; ++chunk) {
-        scratch_begins_[index(chunk)] = begin;
-        begin += map_.length(schedule_.scratch[index(chunk)], slice);
-      }
-    }
+    RODA_INVARIANT(slice < layout_.slices(), "a slice is one of the launch's");
+    layout_.map(slice, &maps_[0], &maps_[1]);
+    layout_.map_scratch(slice, maps_[1], &maps_[2]);
   }
 
   // A run of copies of the schedule.
-  Status copy(const schedule::Step* steps, std::size_t count) {
-    if (count == 0) return {};
+  Status copy(std::span<const schedule::Step> steps) {
+    if (steps.empty()) return {};
     const bool packs = steps[0].dst.space == schedule::Space::kScratch;
     if (!packs && steps[0].src.space != schedule::Space::kScratch) {
-      for (std::size_t i = 0; i < count; ++i) {
-        for (std::int32_t c = 0; c < steps[i].src.count; ++c) {
-          char* to = address(steps[i].dst.space, steps[i].dst.first + c);
-          const char* from = address(steps[i].src.space, steps[i].src.first + c);
-          if (to != from)
-            RODA_RETURN_IF_ERROR(queue().copy(to, from, bytes(steps[i].src.space, steps[i].src.first + c)));
+      for (const schedule::Step& step : steps) {
+        for (std::int32_t c = 0; c < step.src.count; ++c) {
+          char* to = address(step.dst.space, step.dst.first + c);
+          const char* from = address(step.src.space, step.src.first + c);
+          if (to != from) RODA_RETURN_IF_ERROR(queue().copy(to, from, bytes(step.src.space, step.src.first + c)));
         }
       }
       return {};
     }
     // One side is a region.
     items_.clear();
-    for (std::size_t i = 0; i < count; ++i) {
-      const schedule::Range& inside = packs ? steps[i].dst : steps[i].src;
-      add_items(packs ? steps[i].src : steps[i].dst, scratch_begins_[index(inside.first)] * map_.element());
+    for (const schedule::Step& step : steps) {
+      const schedule::Range& inside = packs ? step.dst : step.src;
+      add_items(packs ? step.src : step.dst, maps_[2].user[index(inside.first)]);
     }
     const schedule::Range& region = packs ? steps[0].dst : steps[0].src;
     RODA_INVARIANT(index(region.first) < buffer_of_.size(), "what is packed, or unpacked, lies in a region");
@@ -122,7 +115,7 @@ class SliceRun {
       args->recv_counts = send_counts.data();
     } else if (schedule::is_between_pairs(call.collective)) {
       args->send_counts = send_counts.data();
-      args->max_count = schedule_.stages == 1 ? args_.max_count : map_.longest_part() * index(call.most_blocks);
+      args->max_count = schedule_.stages == 1 ? args_.max_count : layout_.longest_part() * index(call.most_blocks);
     }
     if (call.collective == schedule::Collective::kAdasum) find_tensors(step.src, args);
     return {};
@@ -158,27 +151,23 @@ class SliceRun {
     return {};
   }
 
-  std::size_t most_bytes(const schedule::Range& range) const {
-    return map_.most_bytes(map_.blocks(range.space).data() + range.first, index(range.count));
-  }
-
   bool lies_together(const schedule::Range& range) const {
-    return range.space == schedule::Space::kScratch || map_.is_contiguous(range);
+    return range.space == schedule::Space::kScratch || layout_.is_contiguous(range);
   }
   // An empty range may begin behind the last chunk.
   char* address(schedule::Space space, std::int32_t chunk) const {
     if (space == schedule::Space::kScratch) {
       if (index(chunk) >= buffer_of_.size()) return buffers_.front().data();
-      return buffers_[index(buffer_of_[index(chunk)])].data() + scratch_begins_[index(chunk)] * map_.element();
+      return buffers_[index(buffer_of_[index(chunk)])].data() + maps_[2].user[index(chunk)];
     }
     auto* user = static_cast<char*>(space == schedule::Space::kInput ? const_cast<void*>(args_.input) : args_.output);
     if (user == nullptr) return nullptr;  // of a reduce, off the root
-    return user + map_.in_user(space, chunk, slice_).begin * map_.element();
+    const std::vector<std::size_t>& begins = map_of(space).user;
+    return index(chunk) < begins.size() ? user + begins[index(chunk)] : user;
   }
 
-  std::size_t bytes(schedule::Space space, std::int32_t chunk) const {
-    return map_.length(map_.blocks(space)[index(chunk)], slice_) * map_.element();
-  }
+  const SpaceMap& map_of(schedule::Space space) const { return maps_[static_cast<std::size_t>(space)]; }
+  std::size_t bytes(schedule::Space space, std::int32_t chunk) const { return map_of(space).bytes(chunk, 1); }
 
   // Copies between chunks wherever they lie and memory in which they lie side by side from `offset` on.
   void add_items(const schedule::Range& user, std::size_t offset) {
@@ -200,15 +189,14 @@ class SliceRun {
   }
 
   std::size_t elements(const schedule::Range& range) const {
-    std::size_t sum = 0;
-    for (std::int32_t i = 0; i < range.count; ++i) sum += bytes(range.space, range.first + i);
-    return sum / map_.element();
+    return range.count == 0 ? 0 : map_of(range.space).bytes(range.first, range.count) / layout_.element();
   }
 
   // Where the tensors begin in a share of the data: those before and behind it have no elements there.
   void find_tensors(const schedule::Range& share, StageArgs* args) {
-    const std::int32_t first = map_.blocks(share.space)[index(share.first)].to;
-    const std::size_t begin = map_.in_user(schedule::Space::kOutput, first, slice_).begin;
+    const bool is_scratch = share.space == schedule::Space::kScratch;
+    const std::int32_t first = is_scratch ? schedule_.scratch[index(share.first)].to : share.first;
+    const std::size_t begin = maps_[1].user[index(first)] / layout_.element();
     tensor_begins_.clear();
     for (std::size_t i = 0; i < args_.tensors; ++i) {
       const std::size_t tensor = std::max(args_.tensor_begins[i], begin) - begin;
@@ -219,13 +207,12 @@ class SliceRun {
   }
 
   const schedule::Schedule& schedule_;
-  const SliceMap& map_;
+  const Layout& layout_;
   StageArgs args_;
-  std::size_t slice_ = 0;
+  SpaceMap maps_[3];  // of the slice: Input, Output and Scratch
   std::vector<WorkMemory> buffers_;
-  WorkMemory gathered_, scattered_;          // in the place of chunks that do not lie side by side
-  std::vector<std::int32_t> buffer_of_;      // [scratch chunk]
-  std::vector<std::size_t> scratch_begins_;  // [scratch chunk] elements before it in its region
+  WorkMemory gathered_, scattered_;      // in the place of chunks that do not lie side by side
+  std::vector<std::int32_t> buffer_of_;  // [scratch chunk]
   std::vector<std::vector<std::size_t>> send_counts_, recv_counts_;  // [stage]
   std::vector<std::size_t> tensor_begins_;
   std::vector<roda_pack_item> items_;  // copies that are to be made

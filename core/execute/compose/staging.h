@@ -14,13 +14,12 @@
 
 #include "core/execute/device_queue.h"
 #include "core/execute/memory.h"
-#include "core/execute/stage.h"
+#include "core/execute/stage_pool.h"
 
 namespace roda::execute {
 
 class Staging {
  public:
-  enum class Way : std::uint8_t { kThroughHost, kDirect };
   Staging() = default;
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -28,13 +27,13 @@ class Staging {
     if (!own_queue_.is_host()) own_queue_.device->stream_destroy(own_queue_.stream);
   }
 
-  // Takes a collective on, whose `args` have a queue; `rank`, `size`: of its group. Copies down start once the queue's
-  // stream has done its work up to now. The collective before may still be copied up.
-  Status begin(const StageArgs& args, int rank, int size, Way way) {
+  // Takes a collective on, whose `args` have a queue; `rank`, `size`: of its group. `data`: kStaged or kDirect. Copies
+  // down start once the queue's stream has done its work up to now. The collective before may still be copied up.
+  Status begin(const StageArgs& args, int rank, int size, StepData data) {
     args_ = inner_ = args;
     rank_ = rank;
     size_ = size;
-    if (way == Way::kThroughHost) return copy_down();
+    if (data == StepData::kStaged) return copy_down();
     RODA_RETURN_IF_ERROR(point_to_device());
     return DeviceEvent::record(*args_.queue, &copied_);
   }

@@ -188,17 +188,17 @@ Status LaneRun::put(const Op& op, Effort* effort, bool* done) {
 Status LaneRun::combine_vectors(const Op& op, Effort* effort, bool* done) {
   const bool weighs = op.kind == OpKind::kWeigh;
   const std::size_t count = view_.bytes(op.src) / view_.element;
-  RODA_INVARIANT(count == 0 || state_.source < view_.tensors.count, "a vector is of tensors");
+  RODA_INVARIANT(count == 0 || state_.source < view_.tensors, "a vector is of tensors");
   const SpaceMap& map = view_.chunks(op.src);
   const std::size_t first = map.prefix[index(op.src.first)] / view_.element;  // of the vector
-  auto* products = reinterpret_cast<double*>(weighs ? view_.tensors.products.data() : view_.address(op.dst));
-  if (!weighs && state_.done == 0) std::fill_n(products, 3 * view_.tensors.count, 0.0);
+  auto* products = reinterpret_cast<double*>(weighs ? view_.products : view_.address(op.dst));
+  if (!weighs && state_.done == 0) std::fill_n(products, 3 * view_.tensors, 0.0);
   while (state_.done < count) {
     if (effort->budget == 0) return {};
     const std::size_t from = first + state_.done;
-    while (state_.source + 1 < view_.tensors.count && view_.tensors.begins[state_.source + 1] <= from) ++state_.source;
-    const bool is_last = state_.source + 1 == view_.tensors.count;
-    const std::size_t rest = is_last ? count - state_.done : view_.tensors.begins[state_.source + 1] - from;
+    while (state_.source + 1 < view_.tensors && view_.tensor_begins[state_.source + 1] <= from) ++state_.source;
+    const bool is_last = state_.source + 1 == view_.tensors;
+    const std::size_t rest = is_last ? count - state_.done : view_.tensor_begins[state_.source + 1] - from;
     const std::size_t run = std::min({rest, count - state_.done, view_.options->segment_bytes / view_.element});
     const std::size_t offset = state_.done * view_.element;
     const char *a = view_.address(op.src) + offset, *b = view_.address(op.other) + offset;

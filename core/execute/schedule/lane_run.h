@@ -14,8 +14,8 @@
 
 #include "algorithms/schedule/places.h"
 #include "core/execute/group.h"
+#include "core/execute/layout.h"
 #include "core/execute/memory.h"
-#include "core/execute/schedule/layout.h"
 #include "core/execute/stage.h"
 #include "plugins/base/status.h"
 
@@ -28,13 +28,6 @@ using schedule::Operand;
 using schedule::OpKind;
 using schedule::Program;
 using schedule::Source;
-
-// Where tensors begin in the vector, and their products, with whole lines for a chunk.
-struct AdasumTensors {
-  const std::size_t* begins = nullptr;
-  std::size_t count = 0;
-  WorkMemory products;
-};
 
 struct RunView : schedule::Places {
   TransportGroup* group = nullptr;
@@ -52,7 +45,10 @@ struct RunView : schedule::Places {
   // The data lie on a device: copies and reductions are put on this queue's stream. Null: host memory.
   const DeviceQueue* queue = nullptr;
   WorkMemory scratch;
-  AdasumTensors tensors;
+  // Adasum's: where tensors begin in the vector, and the memory of their products, with whole lines for a chunk.
+  const std::size_t* tensor_begins = nullptr;
+  std::size_t tensors = 0;
+  WorkMemory product_memory;
 
   // Peers on far cores, as Run found at the beginning of the slice.
   std::vector<bool> far;

@@ -35,9 +35,14 @@ class Run {
   // Takes the slice on; `args` and `layout` live until it is done. Slices of a one-sided program begin in the same
   // order on every rank.
   Status begin(const StageArgs& args, const Layout& layout, std::size_t slice) {
-    RODA_INVARIANT(idle(), "a run takes one slice on after the other");
+    RODA_INVARIANT(is_idle(), "a run takes one slice on after the other");
+    if (program_.is_native) {
+      begin_native(args);
+      return {};
+    }
     args_ = &args;
     layout_ = &layout;
+    if (args.trace != nullptr) began_ = Trace::Clock::now();
     view_.dtype = args.dtype;
     view_.op = args.op;
     view_.element = roda_dtype_size(args.dtype);
@@ -56,8 +61,8 @@ class Run {
     view_.contribution = view_.user[0] == nullptr
                              ? reinterpret_cast<std::uintptr_t>(view_.user[1])
                              : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
-    view_.tensors.begins = args.tensor_begins;
-    view_.tensors.count = args.tensors;
+    view_.tensor_begins = args.tensor_begins;
+    view_.tensors = args.tensors;
     RODA_RETURN_IF_ERROR(reserve_scratch());
     for (auto& lane : lanes_) lane->restart();
     copy_run_ = copy_offset_ = told_ = 0;
@@ -113,6 +118,9 @@ class Run {
         case Phase::kLeave:
           done = !readers_left(program_.late_readers, view_.sequence);
           break;
+        case Phase::kNative:
+          RODA_RETURN_IF_ERROR(native(effort, &done));
+          break;
         case Phase::kIdle:
           break;
       }
@@ -123,9 +131,15 @@ class Run {
     return {};
   }
 
-  bool idle() const { return phase_ == Phase::kIdle; }
+  bool is_idle() const { return phase_ == Phase::kIdle; }
+  // Of a library's own collective: whether all its work lies on the launch's stream.
+  bool is_on_stream() const { return accepted_ && native_.stream != nullptr && group_.is_on_stream(request_); }
+  // Its slice, where somebody asks.
+  Trace::Clock::time_point began() const { return began_; }
   // After a failure: true when no request is pending any more.
   bool release() {
+    if (request_ != nullptr && group_.test_request(request_) == RODA_IN_PROGRESS) return false;
+    request_ = nullptr;
     bool all = true;
     for (auto& lane : lanes_) all &= lane->release();
     bool is_over = true;
@@ -142,6 +156,8 @@ class Run {
         return "waits until its peers have read its data";
       case Phase::kLanes:
         break;
+      case Phase::kNative:
+        return accepted_ ? "under way" : "not accepted yet";
       case Phase::kIdle:
         return "done";
       default:
@@ -160,9 +176,48 @@ class Run {
   // cache: 300 and more. Others take 25 to 110, and what they store is quicker to read.
   static constexpr std::uint32_t kFarPercent = 200;
 
-  enum class Phase { kLinger, kOpen, kCopyIn, kCarry, kLanes, kTell, kCopyOut, kLeave, kIdle };
+  enum class Phase { kLinger, kOpen, kCopyIn, kCarry, kLanes, kTell, kCopyOut, kLeave, kNative, kIdle };
   using ChunkRun = schedule::ChunkRun;
   using Way = schedule::Places::Way;
+
+  // A library's own collective takes the data as they are.
+  void begin_native(const StageArgs& args) {
+    native_ = roda_collective_args{};
+    native_.struct_size = sizeof native_;
+    native_.collective = args.collective;
+    native_.dtype = args.dtype;
+    native_.op = args.op;
+    native_.root = args.root;
+    native_.memory_kind = args.queue == nullptr ? int{RODA_MEMORY_HOST} : args.queue->memory_kind();
+    native_.input = args.input == nullptr && args.collective == RODA_BROADCAST ? args.output : args.input;
+    native_.output = args.output;
+    native_.count = args.collective != RODA_ALLTOALL ? args.count : args.is_even ? args.send_counts[0] : 0;
+    native_.send_counts = args.send_counts;
+    native_.recv_counts = args.recv_counts;
+    native_.tag = Tag{args.generation, args.launch, args.stage, 0, 0}.packed();
+    native_.stream = args.queue == nullptr ? nullptr : args.queue->stream;
+    RODA_INVARIANT(request_ == nullptr, "a native collective has one request at a time");
+    number_ = group_.draw_number();
+    accepted_ = false;
+    phase_ = Phase::kNative;
+  }
+
+  Status native(Effort* effort, bool* done) {
+    int code = RODA_OK;
+    *done = false;
+    if (!accepted_) {
+      if (!group_.is_next(number_)) return {};
+      code = group_.start_collective(native_, &request_);
+      if (code == RODA_AGAIN) return {};
+      accepted_ = true;
+      ++effort->moves;
+    }
+    if (code >= 0 && request_ != nullptr) code = group_.test_request(request_);
+    if (code == RODA_IN_PROGRESS) return {};
+    request_ = nullptr;
+    *done = true;
+    return group_.error(code);
+  }
 
   // A slice of a bucket that is a part of one tensor is treated like any tensor. (A factor before the sum would have to
   // be applied to the user's input, which is only read.)
@@ -341,8 +396,8 @@ class Run {
     view_.product_bytes = 3 * sizeof(double) * args_->tensors;
     view_.product_stride = align_up(view_.product_bytes);
     const std::size_t products = index(program_.product_chunks) * view_.product_stride;
-    if (products > 0) RODA_RETURN_IF_ERROR(view_.tensors.products.reserve(nullptr, products));
-    view_.products = view_.tensors.products.data();
+    if (products > 0) RODA_RETURN_IF_ERROR(view_.product_memory.reserve(nullptr, products));
+    view_.products = view_.product_memory.data();
     if (program_.scratch_copies == 0) return {};
     const SpaceMap& data = view_.map[RunView::which(program_.scratch_of)];
     view_.scratch_stride = align_up(program_.scratch_is_own ? data.bytes(program_.rank, 1) : data.prefix.back());
@@ -360,10 +415,17 @@ class Run {
   Phase phase_ = Phase::kIdle;
   const StageArgs* args_ = nullptr;
   const Layout* layout_ = nullptr;
+  Trace::Clock::time_point began_;
   std::size_t copy_run_ = 0;  // cursor of copy()
   std::int32_t copy_chunk_ = 0;
   std::size_t copy_offset_ = 0;
   std::size_t told_ = 0;
+
+  // Of a library's own collective.
+  roda_collective_args native_{};
+  roda_request* request_ = nullptr;
+  std::uint64_t number_ = 0;  // among those of the group
+  bool accepted_ = false;     // false: it is not its turn, or the transport said RODA_AGAIN so far
 };
 
 }  // namespace roda::execute

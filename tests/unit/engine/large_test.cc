@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/execute/layout.h"
 #include "core/execute/pack.h"
-#include "core/execute/schedule/layout.h"
 #include "core/launch/launch_run.h"
 #include "core/negotiate/bucket.h"
 #include "core/negotiate/request.h"

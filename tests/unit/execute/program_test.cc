@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,7 @@ TEST(Compile, StagesRunWhatIsProved) {
       StageHandle stage;
       const Status status = rank.pool.acquire(static_cast<int>(algorithm->collective), algorithm, 0, &stage);
       ASSERT_TRUE(status.ok()) << algorithm->name << ": " << status.message();
-      ranks[static_cast<std::size_t>(rank.rank)] = *rank.pool.program_of(*stage);
+      ranks[static_cast<std::size_t>(rank.rank)] = *stage->program();
     });
     const auto violation = verify(ranks);
     EXPECT_FALSE(violation) << violation->to_text();
@@ -176,6 +177,13 @@ TEST(Compile, ScheduleThatNeverEndsIsRefused) {
   });
   Program program;
   EXPECT_TRUE(compile(waits, 0, 2, 0, &program));
+}
+
+TEST(Tag, EverySliceOfTheLongestPlanHasItsOwn) {
+  std::set<std::uint64_t> tags;
+  constexpr std::uint32_t kStages = plan::kMostStages * plan::kLevelSlicesInFlight;
+  for (std::uint32_t stage = 0; stage < kStages; ++stage) tags.insert(Tag{1, 2, stage, 255, 7}.packed());
+  EXPECT_EQ(tags.size(), kStages);
 }
 
 TEST(Tag, FieldsDoNotMix) {

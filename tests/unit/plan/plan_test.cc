@@ -264,10 +264,14 @@ TEST(Slices, AreShorterWhereFewShareThem) {
   EXPECT_EQ(level_slice(sizes, 16), sizes.level_bytes);
 }
 
-TEST(Slices, OfManyStagesFewAreUnderWay) {
-  EXPECT_EQ(level_slices_in_flight(1), 3u);
-  EXPECT_EQ(level_slices_in_flight(7), 2u);
-  EXPECT_EQ(level_slices_in_flight(16), 1u);
+TEST(Slices, OfManyLevelsAsManyAreUnderWayAsOfOne) {
+  const Grid one = nested_grid({{"host", {0, 0, 1, 1}}});
+  const Grid three = nested_grid({{"socket", {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7}},
+                                  {"host", {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}},
+                                  {"rack", {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}}});
+  const Plan deep = hierarchical(three, {Choice()});
+  EXPECT_EQ(deep.stages.size(), 7u);
+  EXPECT_EQ(cut_of(deep).whole.in_flight, cut_of(hierarchical(one, {Choice()})).whole.in_flight);
 }
 
 }  // namespace

@@ -1,19 +1,21 @@
-// The order in which slices of a composition begin their steps: equal on ranks that are differently fast, and never a
-// ring of waits.
+// Slices under way; and the order in which those of a composition begin their steps: equal on ranks that are
+// differently fast, and never a ring of waits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <random>
 #include <utility>
 #include <vector>
 
-#include "core/execute/compose/slices.h"
+#include "core/execute/slices.h"
 
 namespace roda::execute {
 namespace {
 
 using Begun = std::vector<std::pair<std::size_t, std::size_t>>;  // (step, slice) in the order in which they began
 
-struct Pipeline {
+struct Composition {
   std::size_t lanes;
   std::size_t steps;
   std::size_t slices;
@@ -32,7 +34,7 @@ struct Pipeline {
 };
 
 // One rank on its own: its lanes move in random order, and a step that has begun ends at once or much later.
-Begun run(const Pipeline& pipeline, unsigned seed) {
+Begun run(const Composition& pipeline, unsigned seed) {
   struct Lane {
     std::size_t slice = 0;
     std::size_t step = 0;
@@ -67,7 +69,7 @@ Begun run(const Pipeline& pipeline, unsigned seed) {
   return begun;
 }
 
-Begun of_ordered(const Pipeline& pipeline, const Begun& begun) {
+Begun of_ordered(const Composition& pipeline, const Begun& begun) {
   Begun kept;
   for (const auto& one : begun) {
     if (pipeline.is_ordered(one.first)) kept.push_back(one);
@@ -75,11 +77,41 @@ Begun of_ordered(const Pipeline& pipeline, const Begun& begun) {
   return kept;
 }
 
+TEST(Pipeline, SlicesBeginAndEndInOrderWhateverTheirSpeed) {
+  struct Place {
+    int left = 0;
+    bool is_idle() const { return left == 0; }
+  };
+  Pipeline<Place> pipeline;
+  for (int place = 0; place < 3; ++place) pipeline.add(std::make_unique<Place>());
+  std::vector<std::size_t> begun, ended;
+  std::size_t most = 0;
+  pipeline.reset(8);
+  for (int pass = 0; !pipeline.has_ended() && pass < 100; ++pass) {
+    const auto begin = [&](Place& place, std::size_t slice) {
+      EXPECT_TRUE(place.is_idle());
+      place.left = slice % 2 == 0 ? 5 : 1;
+      begun.push_back(slice);
+      most = std::max(most, begun.size() - ended.size());
+      return Status();
+    };
+    const auto advance = [](Place& place) {
+      place.left -= place.left > 0 ? 1 : 0;
+      return Status();
+    };
+    EXPECT_TRUE(pipeline.begin(begin).ok());
+    EXPECT_TRUE(pipeline.advance(advance, [&](const Place&, std::size_t slice) { ended.push_back(slice); }).ok());
+  }
+  EXPECT_EQ(begun, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(ended, begun);
+  EXPECT_EQ(most, 3u);
+}
+
 TEST(StartOrder, OneOrderOnRanksOfAnySpeed) {
   for (std::size_t lanes = 1; lanes <= 5; ++lanes) {
     for (const auto& [steps, ordered] : std::vector<std::pair<std::size_t, std::vector<std::size_t>>>{
              {2, {0, 1}}, {3, {0, 2}}, {5, {0, 4}}, {5, {1, 3}}, {7, {0, 2, 3, 6}}}) {
-      const Pipeline pipeline{lanes, steps, 11, ordered};
+      const Composition pipeline{lanes, steps, 11, ordered};
       const Begun wanted = of_ordered(pipeline, run(pipeline, 0));
       for (unsigned seed = 1; seed < 20; ++seed) {
         EXPECT_EQ(of_ordered(pipeline, run(pipeline, seed)), wanted) << lanes << " lanes, " << steps << " steps";

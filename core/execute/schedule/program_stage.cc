@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/execute/schedule/run.h"
+#include "core/execute/slices.h"
 #include "plugins/base/invariant.h"
 #include "plugins/devices/cpu/cpu_device.h"
 
@@ -16,36 +17,37 @@ using schedule::Collective;
 // Tests in a row without progress after which the group itself is asked: waiting for a signal alone never fails.
 constexpr std::uint32_t kIdleTests = 256;
 
-// Runs a schedule over the messages, signals and windows of a group, in slices with several in flight.
+// Runs a program over a group, in slices with several in flight. A library's own collective is one slice.
 //
-// Schedules of messages run slice by slice on the user's memory; on a device (StageArgs::queue) that takes a context
+// Programs of messages run slice by slice on the user's memory; on a device (StageArgs::queue) that takes a context
 // whose messages take it, all that came before on the queue's stream is over when the stage starts, and its copies and
 // reductions are over on the stream when it ends. One-sided ones run block by block through staging memory of the
 // transport, or where the user's memory lies if peers reach it there.
-class ScheduleStage final : public Stage {
+class ProgramStage final : public Stage {
  public:
-  ScheduleStage(TransportGroup& group, const ExecuteOptions& options, std::shared_ptr<const Program> program)
+  ProgramStage(TransportGroup& group, const ExecuteOptions& options, std::shared_ptr<const Program> program)
       : group_(group), options_(options), kept_(std::move(program)), program_(*kept_) {
-    std::uint32_t width = slices().in_flight;
+    std::uint32_t width = program_.is_native ? 1 : slices().in_flight;
     if (program_.one_sided()) width = std::min(width, group.blocks_per_slot());
-    for (std::uint32_t i = 0; i < width; ++i) runs_.push_back(std::make_unique<Run>(group_, program_, options_));
-    began_.resize(width);
+    for (std::uint32_t i = 0; i < width; ++i) runs_.add(std::make_unique<Run>(group_, program_, options_));
   }
 
+  const Program* program() const override { return &program_; }
   bool takes_buckets() const override { return schedule::takes_buckets(program_); }
+  bool is_on_stream() override { return is_running() && runs_.oldest().is_on_stream(); }
   std::uint64_t moves() const override { return moves_; }
   std::string describe() const override {
     std::string text = program_.algorithm + " over " + group_.context().name();
     if (!is_running()) return text + ": idle";
-    const std::size_t slices = layout_.slices();
-    text += ", slice " + std::to_string(std::min(ended_ + 1, slices)) + " of " + std::to_string(slices);
-    if (ended_ < begun_) text += ": " + runs_[ended_ % runs_.size()]->describe();
-    return text;
+    text += runs_.describe();
+    return runs_.is_empty() ? text : text + ": " + runs_.oldest().describe();
   }
 
  private:
   plan::Slices slices() const { return plan::stage_slices(options_, program_.collective, program_.needs); }
   Status check(const StageArgs& args) const {
+    RODA_INVARIANT(args.stage < Tag::kMaxStages, "a stage has a number of its own among those of a launch");
+    if (program_.is_native) return check_native(args);
     const bool is_adasum = program_.collective == Collective::kAdasum;
     const bool reduces = schedule::is(program_.collective, RODA_COMBINES) && !is_adasum;
     const roda_host& host = group_.context().host();
@@ -67,61 +69,65 @@ class ScheduleStage final : public Stage {
     if (args.queue != nullptr && program_.one_sided()) {
       return Status::unsupported(program_.algorithm + " works on windows, which are opened over host memory alone");
     }
-    if (args.stage >= Tag::kMaxStages) return Status::invalid("a plan has at most 16 stages");
     return {};
+  }
+
+  Status check_native(const StageArgs& args) const {
+    const int kind = args.queue == nullptr ? int{RODA_MEMORY_HOST} : args.queue->memory_kind();
+    if (group_.context().supports(args.collective, args.dtype, args.op, kind)) return {};
+    return Status::unsupported(std::string(group_.context().name()) + " has no " + program_.algorithm + " for " +
+                               roda_dtype_name(args.dtype));
   }
 
   Status begin(const StageArgs& args) override {
     RODA_RETURN_IF_ERROR(check(args));
     args_ = args;
+    idle_tests_ = 0;
+    if (program_.is_native) {
+      runs_.reset(1);
+      return begin_slices();  // whose place among the group's own collectives is fixed here
+    }
     const bool in_blocks = program_.one_sided();
     layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices().bytes, in_blocks);
-    begun_ = ended_ = 0;
-    idle_tests_ = 0;
+    runs_.reset(layout_.slices());
     return {};
   }
 
   Status advance(bool* done) override {
     if (group_.aborted()) return group_.cause();
     Effort effort{options_.test_bytes, moves_};
-    RODA_RETURN_IF_ERROR(advance(&effort));
+    while (!runs_.has_ended()) {
+      const std::uint64_t before = effort.moves;
+      RODA_RETURN_IF_ERROR(advance(&effort));
+      if (effort.moves == before || effort.budget == 0) break;
+    }
     idle_tests_ = effort.moves == moves_ ? idle_tests_ + 1 : 0;
     moves_ = effort.moves;
     if (idle_tests_ % kIdleTests == kIdleTests - 1) RODA_RETURN_IF_ERROR(group_.health());
-    RODA_INVARIANT(ended_ <= begun_ && begun_ <= ended_ + runs_.size() && begun_ <= layout_.slices(),
-                   "slices end in the order in which they begin, and one run has one of them");
-    *done = ended_ == layout_.slices();
+    *done = runs_.has_ended();
     return {};
   }
 
-  // Slices begin in order, as runs become free.
+  Status begin_slices() {
+    return runs_.begin([&](Run& run, std::size_t slice) { return run.begin(args_, layout_, slice); });
+  }
+
   Status advance(Effort* effort) {
-    while (ended_ < layout_.slices()) {
-      for (; begun_ < layout_.slices() && begun_ - ended_ < runs_.size(); ++begun_) {
-        if (args_.trace != nullptr) began_[begun_ % runs_.size()] = Trace::Clock::now();
-        RODA_RETURN_IF_ERROR(runs_[begun_ % runs_.size()]->begin(args_, layout_, begun_));
-      }
-      const std::uint64_t before = effort->moves;
-      for (std::size_t slice = ended_; slice < begun_; ++slice) {
-        RODA_RETURN_IF_ERROR(runs_[slice % runs_.size()]->advance(effort));
-      }
-      for (; ended_ < begun_ && runs_[ended_ % runs_.size()]->idle(); ++ended_) tell_of_slice();
-      if (effort->moves == before || effort->budget == 0) break;
-    }
-    return {};
+    RODA_RETURN_IF_ERROR(begin_slices());
+    return runs_.advance([&](Run& run) { return run.advance(effort); },
+                         [&](const Run& run, std::size_t slice) { tell_of_slice(run, slice); });
   }
 
   // Adds the slice that has ended to the trace. A stage of one slice adds nothing: its launch is traced as a whole.
-  void tell_of_slice() const {
+  void tell_of_slice(const Run& run, std::size_t slice) const {
     if (args_.trace == nullptr || layout_.slices() == 1) return;
-    const std::size_t run = ended_ % runs_.size();
-    args_.trace->add("SLICE", static_cast<int>(run), ended_, began_[run]);
+    args_.trace->add("SLICE", static_cast<int>(slice % runs_.places().size()), slice, run.began());
   }
 
   void abort_groups(const Status& cause) override { group_.abort(cause); }
   bool release() override {
     bool released = true;
-    for (auto& run : runs_) released &= run->release();
+    for (auto& run : runs_.places()) released &= run->release();
     return released;
   }
 
@@ -129,21 +135,18 @@ class ScheduleStage final : public Stage {
   const ExecuteOptions& options_;
   const std::shared_ptr<const Program> kept_;
   const Program& program_;
-  std::vector<std::unique_ptr<Run>> runs_;       // slice k runs in runs_[k % size]
-  std::vector<Trace::Clock::time_point> began_;  // of each of them, where somebody is told
+  Pipeline<Run> runs_;
   StageArgs args_;
   Layout layout_;
-  std::size_t begun_ = 0;  // slices
-  std::size_t ended_ = 0;  // slices before it have ended
   std::uint64_t moves_ = 0;
   std::uint32_t idle_tests_ = 0;  // in a row
 };
 
 }  // namespace
 
-std::unique_ptr<Stage> make_schedule_stage(TransportGroup& group, const ExecuteOptions& options,
-                                           std::shared_ptr<const Program> program) {
-  return std::make_unique<ScheduleStage>(group, options, std::move(program));
+std::unique_ptr<Stage> make_program_stage(TransportGroup& group, const ExecuteOptions& options,
+                                          std::shared_ptr<const Program> program) {
+  return std::make_unique<ProgramStage>(group, options, std::move(program));
 }
 
 }  // namespace roda::execute

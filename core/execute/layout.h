@@ -1,0 +1,84 @@
+// How the data of one run of a stage are cut into slices, and where chunks lie in each: pure arithmetic over counts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/schedule/places.h"
+#include "core/execute/memory.h"
+#include "core/execute/stage.h"
+
+namespace roda::execute {
+
+// First element of chunk `chunk` when `count` elements are cut into `chunks` balanced ones that begin on 64-byte
+// multiples. chunk == chunks gives count.
+std::size_t balanced_begin(std::size_t count, std::size_t element, std::size_t chunks, std::size_t chunk);
+
+using schedule::SpaceMap;
+
+// A vector is cut as a whole, and each slice into chunks. Where chunks are blocks of the ranks, slice k holds the k-th
+// part of every block.
+class Layout {
+ public:
+  // For a program of so many chunks. `in_blocks`: `slice_bytes` are a staging block's, for all chunks together;
+  // otherwise only allreduce and broadcast are cut. 0: nothing is. There is one slice at least.
+  void plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t slice_bytes, bool in_blocks);
+  // For a composed schedule, which outlives this object. A plan of one stage and an Adasum are one slice. There is none
+  // where there are no data. `slice_bytes`: equal on all ranks. RODA_ERR_INVALID: counts are missing.
+  Status plan(const StageArgs& args, const schedule::Schedule& schedule, std::size_t slice_bytes);
+
+  std::size_t slices() const { return slices_; }
+  std::size_t element() const { return element_; }
+  // Fills the maps for one slice; no allocation once they have grown.
+  void map(std::size_t slice, SpaceMap* input, SpaceMap* output) const;
+
+  // --- of a program ---
+  // Bytes of Input and Output in a staging block, the same for every slice and rank.
+  std::size_t block_bytes(schedule::Space space) const;
+  // Where this rank's contribution begins in Output (allgather: its own chunk), and so how far the user's input is from
+  // the user's output offsets.
+  std::size_t contribution_begin() const { return contribution_begin_; }
+
+  // --- of a composed schedule ---
+  // `output`: of the slice. In the scratch map `user` is where a chunk lies in its region.
+  void map_scratch(std::size_t slice, const SpaceMap& output, SpaceMap* scratch) const;
+  // Whether chunks of the user's buffers lie side by side in every slice.
+  bool is_contiguous(const schedule::Range& range) const { return is_vector_ || slices_ == 1 || range.count <= 1; }
+  // No slice has more bytes of these chunks.
+  std::size_t most_bytes(const schedule::Range& range) const;
+  // Elements that no part of a block exceeds in any slice, on any rank.
+  std::size_t longest_part() const;
+
+ private:
+  struct Part {
+    std::size_t begin = 0;  // elements
+    std::size_t count = 0;
+  };
+  void begin(const StageArgs& args, int rank, int size, std::int32_t chunks);
+  void cut(std::size_t whole, std::size_t wanted);
+  const std::vector<std::size_t>& blocks(schedule::Space space) const {
+    return blocks_[static_cast<std::size_t>(space)];
+  }
+  // What a slice has of the vector, or of a block.
+  Part part(std::size_t whole, std::size_t slice) const;
+  void map_chunks(std::size_t slice, SpaceMap* map) const;
+  void map_blocks(const std::vector<std::size_t>& blocks, std::size_t slice, SpaceMap* map) const;
+
+  schedule::Collective collective_ = schedule::Collective::kAllreduce;
+  const schedule::Schedule* schedule_ = nullptr;  // composed
+  bool is_vector_ = true;
+  std::size_t element_ = 1;
+  std::size_t count_ = 0;  // of the vector
+  int size_ = 1;
+  std::int32_t chunks_ = 1;
+  bool in_blocks_ = false;
+  std::size_t slices_ = 1;
+  std::size_t unit_ = 0;  // elements of a slice: of the vector, or of each block; 0: as even parts as there are slices
+  std::size_t slice_bytes_ = 0;
+  std::size_t longest_ = 0;  // elements of the longest block of all
+  std::size_t contribution_begin_ = 0;
+  std::vector<std::size_t> blocks_[3];  // elements of the blocks in Input, Output and Scratch
+};
+
+}  // namespace roda::execute
