@@ -73,7 +73,7 @@ void Flight::fill(std::span<engine::Operation> operations) {
   std::vector<std::string> names;
   for (std::size_t t = 0; t < operations.size(); ++t) {
     engine::Operation& op = operations[t];
-    negotiate::Request& request = op.request;
+    negotiate::Request& request = op.request = negotiate::Request();
     request.set = call_.set;
     request.collective = call_.collective;
     if (call_.collective == RODA_BARRIER) {
