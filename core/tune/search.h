@@ -12,8 +12,8 @@
 #include <random>
 #include <vector>
 
-#include "core/wire/request.h"
 #include "core/tune/gaussian_process.h"
+#include "core/wire/request.h"
 
 namespace roda::tune {
 

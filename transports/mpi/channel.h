@@ -52,19 +52,14 @@ class Channel {
   }
   bool receive(Operation* operation) {
     Peer& from = peer(operation->peer);
-    const Arrival* found = from.receives.find(operation->tag);
-    if (found == nullptr) {
-      from.receives.await(operation);
+    const bool has_come = from.receives.post(operation, [&](Arrival& arrival) {
+      if (arrival.is_long) return deliver_long(operation, &arrival.message, arrival.bytes);
+      deliver_short(operation, arrival.data.data(), arrival.data.size());
+    });
+    if (!has_come) {
       ++awaited_;
       last_awaited_ = operation->peer;
       return false;
-    }
-    Arrival arrival = *found;
-    from.receives.drop(found);
-    if (arrival.is_long) {
-      deliver_long(operation, &arrival.message, arrival.bytes);
-    } else {
-      deliver_short(operation, arrival.data.data(), arrival.data.size());
     }
     return operation->in_flight == 0 && operation->code == RODA_OK;
   }

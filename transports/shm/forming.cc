@@ -24,6 +24,7 @@ namespace roda::shm {
 namespace {
 
 constexpr std::uint64_t kHelloTag = 1;
+constexpr std::size_t kMostHeap = std::size_t{64} << 30;  // address space, not memory
 
 std::size_t physical_memory() {
   struct sysinfo info {};
@@ -89,7 +90,7 @@ void Group::create_segment() {
   const Settings& settings = context_.settings();
   const std::uint64_t most = most_of_a_segment();
   std::uint32_t ring_bytes = settings.ring_bytes;
-  std::size_t heap_bytes = std::min(settings.heap_bytes, physical_memory());
+  std::size_t heap_bytes = std::min(kMostHeap, physical_memory());
   for (;;) {
     const Layout layout(state_.size(), ring_bytes);
     if (layout.heap + Layout::kLeastHeap > most && ring_bytes > Layout::kLeastRing) {

@@ -13,7 +13,7 @@ namespace roda::shm {
 // What tests can set, read once per context.
 struct Settings {
   bool force_posix, cma;
-  std::size_t eager_bytes, heap_bytes;
+  std::size_t eager_bytes;
   std::uint32_t ring_bytes, store_cost;
 };
 
@@ -24,8 +24,6 @@ inline constexpr sdk::Setting<Settings> kSettings[] = {
      "Longer messages wait for their receive."},
     {&Settings::ring_bytes, "RODA_TEST_SHM_RING_BYTES", "bytes", "262144", 4 << 10, 64 << 20,
      "Of the ring between each two ranks; a power of two."},
-    {&Settings::heap_bytes, "RODA_TEST_SHM_HEAP_BYTES", "bytes", "68719476736", 2 << 20, std::int64_t{1} << 40,
-     "Address space, not memory, for what the transport hands out."},
     {&Settings::store_cost, "RODA_TEST_SHM_STORE_COST", "percent", "0", 0, 100'000,
      "What plain copies cost where a peer has read, instead of measuring it."},
 };

@@ -51,35 +51,20 @@ class Messages {
     }
     Request& sending = begin(Request::Kind::kSend, link, data, bytes, tag);
     attach(sending, 0, kind_of(memory));
-    if (const Record* asked = link.sends.find(tag)) {
-      const Record ready = *asked;
-      link.sends.drop(asked);
-      answer(sending, ready);
-    } else {
-      link.sends.await(&sending);
-      announce(sending);
-    }
+    if (!link.sends.post(&sending, [&](const Record& ready) { answer(sending, ready); })) announce(sending);
     return requests_.hand_out(sending, request);
   }
   std::int32_t receive(Link& link, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory* memory,
                        Request** request) {
-    const Link::Arrival* found = link.receives.find(tag);
-    if (found == nullptr && link.life == Link::Life::kLeft) throw group_.has_left(link.rank);
+    if (link.life == Link::Life::kLeft && link.receives.find(tag) == nullptr) throw group_.has_left(link.rank);
     Request& receive = begin(Request::Kind::kReceive, link, data, bytes, tag);
     const bool is_long = !is_short(bytes, wires_->eager_bytes(), memory);
     if (is_long) attach(receive, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, kind_of(memory));
-    if (found == nullptr) {
-      link.receives.await(&receive);
-      if (is_long) ask(receive);
-      return requests_.hand_out(receive, request);
-    }
-    const Link::Arrival arrival = *found;
-    link.receives.drop(found);
-    if (arrival.record.kind == Kind::kAnnounce) {
-      match_announced(receive, arrival.record);
-    } else {
+    const bool has_come = link.receives.post(&receive, [&](const Link::Arrival& arrival) {
+      if (arrival.record.kind == Kind::kAnnounce) return match_announced(receive, arrival.record);
       deliver(receive, arrival.data.data(), arrival.data.size());
-    }
+    });
+    if (!has_come && is_long) ask(receive);
     return requests_.hand_out(receive, request);
   }
   // `kind` is kGet or kPut; the peer's memory is at `address`, reachable by `keys`.

@@ -59,6 +59,19 @@ TEST(Matcher, EarlyMessagesAreFoundInTheirOrderAndStayWhereTheyAre) {
   EXPECT_EQ(box.early().size(), 2u);
 }
 
+TEST(Matcher, APostedReceiveMeetsTheOldestOfItsTagOrIsAwaited) {
+  Box box;
+  Receive first{7}, second{7};
+  box.keep(8);
+  EXPECT_FALSE(box.post(&first, [](Message&) { FAIL(); }));
+  EXPECT_EQ(box.claim(7), &first);
+  Message* const oldest = &box.keep(7);
+  Message* const next = &box.keep(7);
+  EXPECT_TRUE(box.post(&second, [&](Message& met) { EXPECT_EQ(&met, oldest); }));
+  EXPECT_EQ(box.find(7), next);
+  EXPECT_TRUE(box.awaited().empty());
+}
+
 TEST(Matcher, AUsedPlaceIsUsedAgainAsNew) {
   Box box;
   Message* first = &box.keep(7);

@@ -30,6 +30,18 @@ class Matcher {
   Waiting* claim(std::uint64_t tag) {
     return claim(tag, [](const Waiting&) { return true; });
   }
+  // `met(Early&)` with the oldest early one of its tag, which is over then. False: there is none, and it is awaited.
+  template <typename Met>
+  bool post(Waiting* waiting, Met&& met) {
+    Early* found = find(waiting->tag);
+    if (found == nullptr) {
+      await(waiting);
+      return false;
+    }
+    met(*found);
+    drop(found);
+    return true;
+  }
   // True when it was awaited.
   bool withdraw(const Waiting* waiting) { return std::erase(waiting_, waiting) > 0; }
   const std::vector<Waiting*>& awaited() const { return waiting_; }
