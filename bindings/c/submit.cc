@@ -8,7 +8,6 @@
 
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
-#include "core/launch/launch_run.h"
 
 namespace roda {
 namespace {

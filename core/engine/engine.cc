@@ -68,36 +68,29 @@ Engine::~Engine() {
 
 // --- submitting -----------------------------------------------------------------------------------------------------
 
-Status Engine::submit(HandleState* handle, bool will_wait) {
-  RODA_RETURN_IF_ERROR(submissions_.add(handle, parts_.rank));
-  if (will_wait) {
-    wake_holder();
-  } else {
-    announce_or_wake();
-  }
-  return {};
-}
-
 // The announcement goes into the log on this very thread where it can: no other thread need wake for a tensor that the
 // other ranks don't have yet. But where the engine's thread is on its way it takes all that is there by then at once.
-void Engine::announce_or_wake() {
-  if (bells_.is_engine_called() || !baton_.try_take()) {
+Status Engine::submit(HandleState* handle, bool will_wait) {
+  RODA_RETURN_IF_ERROR(submissions_.add(handle, parts_.rank));
+  if (will_wait || bells_.is_engine_called() || !baton_.try_take()) {
     wake_holder();
-    return;
+    return {};
   }
-  // The engine may have ended meanwhile, and with it what the log speaks of.
-  if (stopped_.load(std::memory_order_acquire)) return let_go(true);
-  baton_.begin_turn();
-  turn_time_ = {};
-  announce();
-  // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
-  static_cast<void>(parts_.control->service(false, turn_time()));
-  apply_log();
-  // A record that another rank is still writing hides those behind it, this rank's own decisive word perhaps, for which
-  // nobody would ring.
-  const bool work = launcher_.moves_data() || holds_ready() || parts_.control->pending() ||
-                    parts_.control->holds_record() || ending_.is_asked || stopped_.load(std::memory_order_acquire);
+  bool work = true;
+  if (!stopped_.load(std::memory_order_acquire)) {  // the engine may have ended, and with it what the log speaks of
+    baton_.begin_turn();
+    turn_time_ = {};
+    announce();
+    // Between hosts what was said still has to leave. An error is kept by the control plane and met in the next turn.
+    static_cast<void>(parts_.control->service(false, turn_time()));
+    apply_log();
+    // A record that another rank is still writing hides those behind it, this rank's own decisive word perhaps, for
+    // which nobody would ring.
+    work = launcher_.moves_data() || holds_ready() || parts_.control->pending() || parts_.control->holds_record() ||
+           ending_.is_asked || stopped_.load(std::memory_order_acquire);
+  }
   let_go(work);
+  return {};
 }
 
 // A thread that drops the baton makes sure that another one does the remaining work.
@@ -442,8 +435,8 @@ void Engine::started(const LaunchRun& run) {
   if (!timeline_.active()) return;
   const negotiate::Launch& launch = run.launch();
   const std::string which = roda::format("{{\"launch\": {}, \"set\": {}", launch.sequence, launch.set);
-  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}}}", json_quote(run.what_runs()),
-                                          launch.tensors.size(), run.bytes());
+  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}}}",
+                                          json_quote(run.what_runs()), launch.tensors.size(), run.bytes());
   for (const auto& tensor : launch.tensors) {
     timeline_.started(tensor->name, run.activity(), args);
     args = which + "}";  // the first one's tells of all

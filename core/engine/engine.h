@@ -281,7 +281,6 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void wake_holder() {
     if (baton_.holder_sleeps()) bells_.wake_holder();
   }
-  void announce_or_wake();  // after a submission: announces it, or wakes a thread that will
 
   Parts parts_;
   WaitPolicy wait_policy_;

@@ -14,22 +14,22 @@ bool is_native(const PlanStage& stage) { return stage.algorithm == nullptr; }
 
 }  // namespace
 
-// Chooses the plan and asks for its groups. *ready: they are formed; else call it again.
-Status LaunchRun::bind(Planner* planner, Contexts* contexts, bool* ready) {
+Status LaunchRun::connect(Planner* planner, Contexts* contexts, bool* ready) {
+  *ready = has_groups_ = has_groups_ || set_->size() == 1;
+  if (has_groups_) return {};
   const SetRuntime::Binding* const kept = bound_.plan == nullptr ? set_->find_kept(launch_) : nullptr;
-  *ready = kept != nullptr;
-  if (*ready) {
+  if (kept != nullptr) {
     bound_ = *kept;
-    return {};
+  } else {
+    if (bound_.plan == nullptr) RODA_RETURN_IF_ERROR(find_plan(planner));
+    SetRuntime::Route& route = set_->route(bound_.use);
+    if (route.groups.empty()) lay_out(&route);
+    if (route.pools.empty()) RODA_RETURN_IF_ERROR(find_pools(contexts, &route));
+    if (route.pools.empty()) return {};
+    bound_.route = &route;
+    set_->keep(launch_, bound_);
   }
-  if (bound_.plan == nullptr) RODA_RETURN_IF_ERROR(find_plan(planner));
-  SetRuntime::Route& route = set_->route(bound_.use);
-  if (route.groups.empty()) lay_out(&route);
-  if (route.pools.empty()) RODA_RETURN_IF_ERROR(find_pools(contexts, &route));
-  *ready = !route.pools.empty();
-  if (!*ready) return {};
-  bound_.route = &route;
-  set_->keep(launch_, bound_);
+  *ready = has_groups_ = true;
   return {};
 }
 

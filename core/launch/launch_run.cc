@@ -26,13 +26,6 @@ void LaunchRun::begin(negotiate::Launch& launch, std::vector<Operation*>& operat
   looks = 0;
 }
 
-Status LaunchRun::connect(Planner* planner, Contexts* contexts, bool* ready) {
-  *ready = has_groups_ || set_->size() == 1;
-  if (!*ready) RODA_RETURN_IF_ERROR(bind(planner, contexts, ready));
-  has_groups_ = *ready;
-  return {};
-}
-
 Status LaunchRun::start() {
   RODA_INVARIANT(has_groups_ && !started(), "a launch starts once, when its groups are formed");
   execute::Trace* const trace = notes_parts_ ? &trace_ : nullptr;

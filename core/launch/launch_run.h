@@ -36,7 +36,7 @@ class LaunchRun {
   void begin(negotiate::Launch& launch, std::vector<Operation*>& operations, SetRuntime* set, std::uint32_t slot,
              const execute::DeviceQueue& queue, StreamBuffers* of_stream);
 
-  // Forms its groups; to be called again until they are *ready.
+  // Chooses the plan and asks for its groups; to be called again until they are *ready, formed.
   Status connect(Planner* planner, Contexts* contexts, bool* ready);
   // Prepares and starts the stage.
   Status start();
@@ -98,7 +98,6 @@ class LaunchRun {
   Status end_on_stream();
 
   // --- its plan (launch_plan.cc) ---
-  Status bind(Planner* planner, Contexts* contexts, bool* ready);
   Status find_plan(Planner* planner);
   void lay_out(SetRuntime::Route* route) const;
   Status find_pools(Contexts* contexts, SetRuntime::Route* route) const;

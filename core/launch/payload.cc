@@ -149,30 +149,26 @@ Status Payload::prepare_one(Operation* op, execute::StageArgs* args) {
 }
 
 // One tensor or many, each with its factors. A stage that takes buckets works through them where they lie; for the
-// others one tensor is reduced in its output, and several are packed.
+// others one tensor is reduced in its output, and several are packed. A bucket of one sum would be the tensor itself.
 Status Payload::prepare_allreduce(execute::StageArgs* args) {
   Operation* op = operations_->front();
-  bucket_given_ = queue_.is_host() && means_.takes_buckets && !work_.is_spread;
-  const bool is_plain = op != nullptr && !is_fused() && work_.collective == RODA_ALLREDUCE;
-  if (is_plain && bucket_given_ && prescale() == 1.0 && postscale() == 1.0) {  // a bucket of it would be itself
-    bucket_given_ = false;
-    op->result_shape = op->request.shape;
-    args->count = count();
-    args->input = op->input;
-    args->output = op->output;
-    return {};
+  const bool is_one = op != nullptr && !is_fused();
+  const bool is_sum = is_one && work_.collective == RODA_ALLREDUCE && prescale() == 1.0 && postscale() == 1.0;
+  bucket_given_ = queue_.is_host() && means_.takes_buckets && !work_.is_spread && !is_sum;
+  if (!is_sum) {
+    lay_out_bucket();
+    args->count = bucket_.elements();
+    args->tensor_begins = begins_.data();
+    args->tensors = begins_.size();
   }
-  lay_out_bucket();
-  args->count = bucket_.elements();
-  args->tensor_begins = begins_.data();
-  args->tensors = begins_.size();
   if (bucket_given_) {
     args->bucket = &bucket_;
     args->prescale = prescale();
     args->postscale = postscale();
     return {};
   }
-  if (!is_fused() && op != nullptr) {
+  if (is_one) {
+    op->result_shape = op->request.shape;
     args->count = count();
     args->input = op->input;
     args->output = op->output;

@@ -69,14 +69,14 @@ class Announcer {
   }
 
   // The operation announced by `bit`, or null.
-  const Operation* announced(std::int32_t set, int bit) const {
-    Operation* const* const place = find(sets_, set, bit);
+  const Operation* announced(std::int32_t set, int bit) {
+    Operation** const place = find(set, bit);
     return place == nullptr ? nullptr : *place;
   }
-  // The operation announced by `bit`, or null; forgets it. With a name only if it is the operation of that name: a
-  // tensor may leave the cache between its agreement and its launch, and the bit then stands for another one.
+  // The same; forgets it. With a name only if it is the operation of that name: a tensor may leave the cache between
+  // its agreement and its launch, and the bit then stands for another one.
   Operation* take_announced(std::int32_t set, int bit, std::optional<std::string_view> name = {}) {
-    Operation** const place = find(sets_, set, bit);
+    Operation** const place = find(set, bit);
     if (place == nullptr || *place == nullptr) return nullptr;
     return name.has_value() && (*place)->request.name != *name ? nullptr : std::exchange(*place, nullptr);
   }
@@ -90,9 +90,9 @@ class Announcer {
     std::vector<Operation*> announced;  // by bit; null: nothing of this rank's is under way
   };
   // The place of that bit's operation; null: there is none.
-  static auto find(auto& sets, std::int32_t id, int bit) -> decltype(sets.data()->announced.data()) {
-    if (bit < 0 || static_cast<std::size_t>(id) >= sets.size()) return nullptr;
-    auto& announced = sets[static_cast<std::size_t>(id)].announced;
+  Operation** find(std::int32_t id, int bit) {
+    if (static_cast<std::size_t>(id) >= sets_.size()) return nullptr;
+    auto& announced = sets_[static_cast<std::size_t>(id)].announced;
     return static_cast<std::size_t>(bit) < announced.size() ? &announced[static_cast<std::size_t>(bit)] : nullptr;
   }
   negotiate::Negotiator& negotiator_;

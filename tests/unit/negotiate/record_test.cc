@@ -114,6 +114,15 @@ TEST(Record, ListsOfNobodyAndNothingAreRead) {
   bits.each([](int) { FAIL(); });
 }
 
+TEST(Record, OneRanksBitsAndWhatItHasFinishedFitIntoACacheLineOfTheLog) {
+  const std::uint64_t word = 1;
+  RecordWriter writer;
+  writer.begin(0, 1);
+  writer.bits(0, 0, std::span(&word, 1));
+  writer.number(Item::kFinished, 0, 9);
+  EXPECT_LE(writer.end().size() + sizeof(std::uint64_t), 64u);
+}
+
 TEST(Record, ATuningIsReadOrRefused) {
   RecordWriter writer;
   writer.begin(0, 1);
