@@ -110,7 +110,7 @@ Status Layout::plan(const StageArgs& args, const schedule::Schedule& schedule, s
   return {};
 }
 
-Layout::Part Layout::part(std::size_t whole, std::size_t slice) const {
+Layout::Extent Layout::part(std::size_t whole, std::size_t slice) const {
   if (unit_ != 0) {
     const std::size_t begin = std::min(whole, slice * unit_);
     return {begin, std::min(whole - begin, unit_)};
@@ -122,7 +122,7 @@ Layout::Part Layout::part(std::size_t whole, std::size_t slice) const {
 void Layout::map_chunks(std::size_t slice, SpaceMap* map) const {
   const auto chunks = index(chunks_);
   resize(map, chunks);
-  const Part cut = part(count_, slice);
+  const Extent cut = part(count_, slice);
   for (std::size_t c = 0; c <= chunks; ++c) map->prefix[c] = balanced_begin(cut.count, element_, chunks, c) * element_;
   for (std::size_t c = 0; c < chunks; ++c) {
     map->user[c] = cut.begin * element_ + map->prefix[c];
@@ -137,7 +137,7 @@ void Layout::map_blocks(const std::vector<std::size_t>& blocks, std::size_t slic
   std::size_t start = 0;
   map->prefix[0] = 0;
   for (std::size_t c = 0; c < blocks.size(); ++c) {
-    const Part cut = part(blocks[c], slice);
+    const Extent cut = part(blocks[c], slice);
     map->user[c] = (start + cut.begin) * element_;
     map->block[c] = stride != 0 ? c * stride : map->prefix[c];
     map->prefix[c + 1] = map->prefix[c] + cut.count * element_;
@@ -148,7 +148,7 @@ void Layout::map_blocks(const std::vector<std::size_t>& blocks, std::size_t slic
 void Layout::map(std::size_t slice, SpaceMap* input, SpaceMap* output) const {
   if (is_vector_) {
     map_chunks(slice, output);
-    map_chunks(slice, input);
+    *input = *output;
   } else {
     map_blocks(blocks_[0], slice, input);
     map_blocks(blocks_[1], slice, output);

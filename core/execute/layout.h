@@ -51,7 +51,7 @@ class Layout {
   std::size_t longest_part() const;
 
  private:
-  struct Part {
+  struct Extent {
     std::size_t begin = 0;  // elements
     std::size_t count = 0;
   };
@@ -61,7 +61,7 @@ class Layout {
     return blocks_[static_cast<std::size_t>(space)];
   }
   // What a slice has of the vector, or of a block.
-  Part part(std::size_t whole, std::size_t slice) const;
+  Extent part(std::size_t whole, std::size_t slice) const;
   void map_chunks(std::size_t slice, SpaceMap* map) const;
   void map_blocks(const std::vector<std::size_t>& blocks, std::size_t slice, SpaceMap* map) const;
 

@@ -27,12 +27,12 @@ class Pipeline {
     begun_ = ended_ = 0;
   }
 
-  // `begin`s slices, given a Slice and a number, where there is room.
+  // Whether a slice can begin.
+  bool has_room() const { return begun_ < slices_ && begun_ - ended_ < places_.size(); }
+  // `begin`s slices, given a Slice and a number, while there is room.
   template <typename Begin>
   Status begin(const Begin& begin) {
-    for (; begun_ < slices_ && begun_ - ended_ < places_.size(); ++begun_) {
-      RODA_RETURN_IF_ERROR(begin(at(begun_), begun_));
-    }
+    for (; has_room(); ++begun_) RODA_RETURN_IF_ERROR(begin(at(begun_), begun_));
     return {};
   }
 

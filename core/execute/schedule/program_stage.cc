@@ -113,7 +113,7 @@ class ProgramStage final : public Stage {
   }
 
   Status advance(Effort* effort) {
-    RODA_RETURN_IF_ERROR(begin_slices());
+    if (runs_.has_room()) RODA_RETURN_IF_ERROR(begin_slices());
     return runs_.advance([&](Run& run) { return run.advance(effort); },
                          [&](const Run& run, std::size_t slice) { tell_of_slice(run, slice); });
   }
