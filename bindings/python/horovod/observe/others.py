@@ -51,6 +51,7 @@ class _Child(Generic[Answer]):
         self._heard = time.monotonic()
         self._parse = parse
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (the thread closes it)
+        # Not by horovod.child: the other host's answers are read one by one, as they come.
         self._process = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._errors, text=True,
             errors="replace", start_new_session=True,  # without a terminal to ask for a password at

@@ -247,6 +247,7 @@ class Agent:
             return
         code = "import sys; from horovod.observe import flight; flight.save(int(sys.argv[1]), sys.argv[2])"
         command = [sys.executable, "-c", code, str(os.getpid()), folder]
+        # The agent runs on hosts where it is the only file of this package: it can't import horovod.child.
         null = subprocess.DEVNULL  # our own output is frames
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, stdin=null, stdout=null, env=environment, timeout=SAVE_SECONDS, check=False)

@@ -108,7 +108,7 @@ def start_agent(settings: Settings, host: HostJob) -> Connection:
             "openssh-client), or name another command with --rsh-agent"
         )
     errors = None if host.is_local else tempfile.TemporaryFile()  # noqa: SIM115 (for as long as the connection)
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # not by horovod.child: it is spoken with for as long as the job lasts
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
