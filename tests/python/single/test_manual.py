@@ -53,7 +53,7 @@ def test_pages_name_every_option_and_nothing_of_this_machine(made: Path) -> None
         options = set(re.findall(r"^  (-.*?)(?:  |$)", printed, re.MULTILINE))
         assert all(option.split()[0].split(",")[0] in page for option in options)
         assert str(Path.home()) not in page
-    assert r"\fB\-np N, \-\-num\-proc N\fR" + "\nnumber of processes; auto" in (made / "horovodrun.1").read_text()
+    assert r"\fB\-np N, \-\-num\-proc N\fR" + "\nnumber of processes, or auto" in (made / "horovodrun.1").read_text()
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")

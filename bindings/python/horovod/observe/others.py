@@ -34,7 +34,7 @@ Answer = TypeVar("Answer")
 def add_others(parser: argparse.ArgumentParser) -> None:
     """Add which hosts are asked, and how they are reached."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("-H", "--hosts", default="", help="hosts to ask by ssh: host1,host2; by default the job's")
+    which.add_argument("-H", "--hosts", default="", help="hosts to ask by ssh: host1,host2 (default: the job's)")
     which.add_argument("--here", action="store_true", help="look at this host alone")
     add_ssh(parser)
     parser.add_argument("--marked", help=argparse.SUPPRESS)  # what another host asks: ranks with this variable
