@@ -108,7 +108,7 @@ def anything() -> Check:
 
 
 def optional(check: Check) -> Check:
-    """The same, or null."""
+    """A field that is as `check` says, or null."""
     return Check(f"{check.expected}, or null", lambda value: None if value is None else check.take(value))
 
 

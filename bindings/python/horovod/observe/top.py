@@ -191,7 +191,7 @@ class _Terminal:
 
     @property
     def size(self) -> os.terminal_size | None:
-        """Its columns and lines; None where there is none."""
+        """The terminal's columns and lines; None where there is no terminal."""
         return os.get_terminal_size(sys.stdout.fileno()) if self._is_used else None
 
     def show(self, text: str, steps: Sequence[float], order: str) -> None:

@@ -42,12 +42,12 @@ class Connection:
     _taken: int = 0
 
     def send(self, data: bytes) -> None:
-        """Write to the agent; one that is gone does not mind."""
+        """Write to the agent at once, if it is still there."""
         with contextlib.suppress(OSError):
             os.write(self.process.stdin.fileno(), data)  # type: ignore[union-attr]
 
     def send_all(self, data: bytes) -> None:
-        """The same for what does not go into a pipe at once."""
+        """Write to the agent, in as many parts as its pipe takes, if it is still there."""
         with contextlib.suppress(OSError):
             while data:
                 data = data[os.write(self.process.stdin.fileno(), data) :]  # type: ignore[union-attr]

@@ -53,7 +53,7 @@ class JobOutput:
 
     @property
     def streams(self) -> Collection[LineStream]:
-        """What the user sees."""
+        """The streams on which the user sees the job's output."""
         return self._lines.values()
 
     def feed(self, rank: int, kind: bytes, data: bytes) -> None:

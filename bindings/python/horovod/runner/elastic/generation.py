@@ -104,7 +104,7 @@ class End:
 
 @dataclass(frozen=True)
 class Retire:
-    """Whoever still comes to that generation is told why it is over."""
+    """End a generation: a worker that still comes to it is told why it is over."""
 
     generation: int
     reason: str
