@@ -89,7 +89,7 @@ void add_how(CLI::App* app, CommandLine* options) {
   app->add_option("--curves", options->curves, "write the figures of docs/scale.md into a folder")->type_name("DIR");
   app->add_option("--most-steps", options->most_steps, "refuse a simulation of more steps")
       ->type_name("N")
-      ->capture_default_str();
+      ->default_str("150000000");
   choose(
       app->add_option("--train", options->train,
                       "simulate a step of data-parallel training on -n GPUs, with allreduces as the engine runs them"),

@@ -95,7 +95,7 @@ class _Keras3(Distributed):
         return super()._clip_gradients(grads)
 
     def stateless_apply(self, optimizer_variables: Any, grads: Sequence[Any], trainable_variables: Any) -> Any:
-        """Apply the ranks' reduced gradients without side effects, for JAX: by ``apply``, but in a LossScaleOptimizer."""
+        """Apply reduced gradients without side effects, for JAX: by way of ``apply``, but in a LossScaleOptimizer."""
         if hasattr(self, "inner_optimizer"):
             grads = self._allreduce(grads, self._trainable_variables)
         return super().stateless_apply(optimizer_variables, grads, trainable_variables)
