@@ -390,7 +390,8 @@ def as_dict(ranks: Iterable[Rank]) -> dict[str, object]:
 
 
 def write_dump(ranks: Sequence[Rank], folder: Path) -> None:
-    """Write what a host's ranks have recorded into a folder, under the name that the engine gives it."""
+    """Write what a host's ranks have recorded into a folder, which is made, under the name that the engine gives it."""
+    folder.mkdir(parents=True, exist_ok=True)
     host = ranks[0].host.replace("/", "_")  # as the memory of somebody else's processes may say
     path = folder / f"roda-flight.{host}.{ranks[0].pid}.{ranks[0].generation}.json"
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
