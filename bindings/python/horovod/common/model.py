@@ -29,7 +29,7 @@ class Fault(ValueError):
         self._path, self._found, self._expected = "", found, expected
 
     def below(self, step: str) -> Fault:
-        """Return it as seen from one level up."""
+        """Return the fault as seen from one level up."""
         self._path = step + self._path
         return self
 

@@ -73,7 +73,7 @@ def _read(options: argparse.Namespace, job: str) -> list[flight.Rank]:
 
 @tool
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print it.
+    """Print what the job does.
 
     Parameters
     ----------

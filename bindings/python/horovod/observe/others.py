@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 
 
 def add_others(parser: argparse.ArgumentParser) -> None:
-    """Add which hosts are asked, and how they are reached."""
+    """Add the options that say which hosts are asked, and how they are reached."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-H", "--hosts", default="", help="hosts to ask by ssh: host1,host2 (default: the job's)")
     which.add_argument("--here", action="store_true", help="look at this host alone")
@@ -85,7 +85,7 @@ class _Child(Generic[Answer]):
         return self.why or ("" if self.told.is_set() else "it has not answered yet")
 
     def end(self) -> None:
-        """End it, with the remote shell's own children."""
+        """End the child, with the remote shell's own children."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

@@ -102,13 +102,13 @@ def rates(before: flight.Rank, after: flight.Rank) -> Rates:
 
 
 def line_of(told: Sequence[Rates]) -> str:
-    """Return what another host is told of this one's ranks."""
+    """Return the line that tells another host of this one's ranks."""
     numbers = [{name: value for name, value in vars(each).items() if name != "rank"} for each in told]
     return json.dumps({**flight.as_dict(in_brief(each.rank) for each in told), "rates": numbers})
 
 
 def rates_of(line: str) -> list[Rates]:
-    """Return what a line of another host tells.
+    """Return the rates in a line of another host.
 
     Raises
     ------

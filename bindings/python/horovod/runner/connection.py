@@ -66,7 +66,7 @@ class Connection:
 
 
 def read_some(fd: int, count: int) -> bytes:
-    """Read; a connection that stands in for a pipe may end hard, and has ended then."""
+    """Read from a pipe, or from a connection in its place, whose hard end counts as an end."""
     try:
         return os.read(fd, count)
     except ConnectionError:
@@ -94,7 +94,7 @@ def _agent_command(settings: Settings, host: HostJob) -> list[str]:
 
 
 def start_agent(settings: Settings, host: HostJob) -> Connection:
-    """Start the agent of a host; what it says first is its greeting.
+    """Start the agent of a host, which greets first.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Sees which hosts can be reached, before a launcher of others that would not name them."""
+"""A check which hosts can be reached, before another launcher whose errors would not name them."""
 
 from __future__ import annotations
 
