@@ -16,14 +16,14 @@
 
 namespace roda::negotiate {
 
-// The group that a tensor is a member of: the tensors that one call submitted together.
+// Of what a tensor is a member: the tensors that one call submitted together.
 struct Group {
   std::uint64_t id = 0;  // of the names of all members (see group_id); 0: no group
   std::int32_t size = 0;
   friend bool operator==(const Group&, const Group&) = default;
 };
 
-// The id of a group, made of its names in order, never 0: ranks that group the same tensors come to the same id.
+// Of the names in order, never 0: ranks that group the same tensors come to the same number.
 std::uint64_t group_id(const auto& names) {
   Hash hash;
   for (const auto& name : names) {

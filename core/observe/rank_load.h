@@ -16,10 +16,10 @@ struct RankLoad {
   std::int64_t faults = 0;     // pages that the process had to wait for
 };
 
-// Figures that can't be read stay 0. Files are those below `root`: tests replace it.
+// What can't be read stays 0. Files are those below `root`: tests replace it.
 RankLoad read_load(const std::string& root = "");
 
-// The share of the time between two looks, per mille, in which the main thread waited for a core.
+// Of the time between two looks, per mille, in which the main thread waited for a core.
 std::int32_t queued_share(const RankLoad& before, const RankLoad& after);
 
 // Why a rank is late for such a share (per mille) of the time between two looks, in words that follow its name; ""
