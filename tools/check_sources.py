@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CLANG = "clang++-16"
-# Of how a source is compiled: what decides what it says.
+# The compiler's options that are kept: those that decide what a source means.
 KEPT = re.compile(r"-[IDU].+|-std=.+|-isystem.*")
 CHECK = [CLANG, "-fsyntax-only", "-Wno-everything", "-Wthread-safety", "-Werror=thread-safety"]
 INCLUDE = re.compile(r'^#include *["<](.*?)[">]', re.MULTILINE)

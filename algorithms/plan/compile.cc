@@ -85,7 +85,7 @@ void Compiler::find_everybody() {
   everybody_ = std::make_shared<const std::vector<std::int32_t>>(std::move(ranks));
 }
 
-// Of an allreduce every part that some stage works on is a number of chunks.
+// Cuts the data so that every part of an allreduce that some stage works on is a number of chunks.
 void Compiler::cut_stages() {
   Shares shares(turned_.ranks() > 0 ? turned_ : grid_);
   for (const Stage& stage : plan_.stages) {
@@ -250,7 +250,7 @@ Schedule Compiler::rooted(std::int32_t rank) const {
   return made;
 }
 
-// What the only stage does with blocks.
+// The blocks of a plan with one stage.
 Route Compiler::only_route(const Schedule& of) const {
   const Part part = this->part(0, of.rank);
   Route route{part.members, part.index, input_blocks(of), {}, output_blocks(of), {}, 1};

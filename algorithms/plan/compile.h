@@ -18,7 +18,7 @@
 
 namespace roda::plan {
 
-// Of more ranks blocks are not composed: their ways would take too long to find.
+// Blocks of more ranks than these are not composed: their routes would take too long to find.
 inline constexpr std::int32_t kMostRoutedRanks = 1024;
 
 // What one rank does in one stage of an allreduce, a broadcast or a reduce, or in the only stage of any plan.

@@ -42,7 +42,7 @@ class Grid {
   const schedule::Members& group(std::int32_t axis, std::int32_t rank) const {
     return at(axis).groups[static_cast<std::size_t>(at(axis).group_of[static_cast<std::size_t>(rank)])];
   }
-  // Of the rank in its group.
+  // The rank's index in its group along the axis.
   std::int32_t index(std::int32_t axis, std::int32_t rank) const {
     return at(axis).index_of[static_cast<std::size_t>(rank)];
   }

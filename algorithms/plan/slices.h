@@ -33,7 +33,7 @@ struct Slices {
   std::size_t segment_bytes = 0;  // longest message, or transport get or put
 };
 
-// Of one stage. `needs`: its algorithm's schedule::Needs.
+// The slices of one stage. `needs`: its algorithm's schedule::Needs.
 Slices stage_slices(const SliceSizes& sizes, schedule::Collective collective, std::uint32_t needs);
 
 // In host memory a composition's slice, which its levels share out into so many parts; 1 where they don't.

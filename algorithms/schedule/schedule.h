@@ -181,7 +181,7 @@ struct Schedule {
   bool reads_linger = false;    // peers may still read this rank's Input when its schedule has ended
   std::vector<Lane> lanes;
 
-  // Of a composed schedule.
+  // These belong to a composed schedule alone.
   std::int32_t stages = 0;      // of its plan, on every rank
   std::vector<Call> calls;      // in the order of the steps
   std::vector<Block> scratch;   // [scratch_chunks] whose data they are

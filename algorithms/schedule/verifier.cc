@@ -67,7 +67,7 @@ void check_peer(const Step& step, const Schedule& schedule) {
 bool has_src(StepKind kind) { return kind != StepKind::kRecv && !is_signal(kind); }
 bool has_dst(StepKind kind) { return kind != StepKind::kSend && !is_signal(kind); }
 
-// Of the vectors whose products are taken, or which are weighed.
+// Checks the two operands of a step that takes products of two vectors, or weighs them.
 void check_operands(const Step& step, const Schedule& own) {
   check_range(step.other, own);
   if (step.src.space == Space::kProducts || step.other.space == Space::kProducts || step.src.count == 0) {

@@ -50,7 +50,7 @@ struct Offer {
   // for it in front of an algorithm of signals and windows, only its name does.
   bool active_windows = false;
   bool maps = false;  // peers' memory can be read in place
-  // Of the offer "levels" alone: why each composition can't run, by name; empty: it can.
+  // The offer "levels" alone has these: why each composition can't run, by name; empty: it can.
   std::map<std::string, std::string> compositions;
 };
 

@@ -18,7 +18,7 @@ struct HostPlace {
   int end = 0;                // the hosts from this one up to here, exclusive, are its subtree
 };
 
-// Of `host` among `hosts`; a complete tree of that fan-out (at least 1) is log(hosts) deep.
+// The place of `host` among `hosts`; a complete tree of that fan-out (at least 1) is log(hosts) deep.
 inline HostPlace place_of(int host, int hosts, int fan_out) {
   HostPlace place;
   for (int begin = 0, end = hosts;;) {

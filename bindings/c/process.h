@@ -63,7 +63,7 @@ class Process {
   // The engine of handles that are not done: also after shutdown, until the next init.
   EngineRef latest() const { return {seat(), EngineRef::Which::kLatest}; }
 
-  // Of all engines: a number is never given twice, and a handle lives until its release.
+  // The handles of all engines: a number is never given twice, and a handle lives until its release.
   engine::HandleTable& handles() { return handles_; }
 
  private:

@@ -227,7 +227,8 @@ int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_error* error)
     if (op.result != nullptr) op.result->used_on(stream);
     if (op.completion == nullptr || op.completion.get() == last) continue;
     last = op.completion.get();
-    // That stream the caller has kept since the operation began: what others of its bucket told it holds for this one.
+    // The caller has kept its stream since the operation began: a hold by another operation of the bucket holds for
+    // this one, too.
     const bool is_kept = op.in_stream_order && op.ready != nullptr && op.ready->stream() == stream;
     if (Status s = is_kept ? last->hold_once(stream) : last->hold(stream); !s.ok()) return s.to(error);
   }

@@ -16,7 +16,8 @@
 namespace roda::jax {
 namespace {
 
-// Of XLA's interface: XLA compares it with its own. Older ones want theirs, so Python reads it from jaxlib.
+// The version of XLA's interface, which XLA compares with its own. Older XLAs want their own version, so Python reads
+// it from jaxlib.
 int api_major = 0;
 int api_minor = 1;
 
@@ -202,7 +203,7 @@ std::size_t bytes_of(const Buffer& buffer) {
   return bytes;
 }
 
-// What a barrier does with what is to wait for it.
+// Passes an array through a barrier: its output is its input.
 void copy(const Buffer& from, const Buffer& to) {
   const std::size_t bytes = bytes_of(from);
   if (bytes != 0 && from.data != to.data) std::memcpy(to.data, from.data, bytes);

@@ -317,7 +317,7 @@ bool describe(Run* run, Submission* submission) {
   if (kernel.collective == RODA_ALLTOALL) {
     const TF_Tensor* splits = run->tensors[1];
     submission->ops[0].num_splits = static_cast<std::int32_t>(api.TF_TensorElementCount(splits));
-    // None: as many rows for each.
+    // Without splits each rank gets as many rows.
     if (submission->ops[0].num_splits != 0) {
       submission->ops[0].splits = static_cast<const std::int32_t*>(api.TF_TensorData(splits));
     }

@@ -5,13 +5,14 @@
 
 namespace roda::tf {
 
-// Of a collective (its number in roda.h); asynchronous: no thread of TensorFlow's waits.
+// The kernel of a collective (its number in roda.h). Asynchronous: no thread of TensorFlow's waits.
 template <int collective>
 void* create(TF_OpKernelConstruction* construction);
 void compute(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done);
 void destroy(void* kernel);
 
-// Of a number that the engine knows, by the attribute process_set_id where there is one: an int32 scalar.
+// The kernel of a number that the engine knows, an int32 scalar; the attribute process_set_id, where there is one, says
+// of which set.
 struct Number {
   int set = 0;
 };

@@ -33,7 +33,7 @@ void scalar(TF_ShapeInferenceContext* context, TF_Status* status) {
   api.TF_DeleteShapeHandle(shape);
 }
 
-// Of a dimension that is not known yet.
+// The size of a dimension that is not known yet.
 constexpr auto kUnknown = static_cast<std::size_t>(-1);
 
 // The input's shape with another first dimension.
@@ -45,7 +45,7 @@ void other_rows(TF_ShapeInferenceContext* context, int index, TF_Status* status)
     TF_ShapeHandle* rows = api.TF_ShapeInferenceContextVectorFromSize(context, kUnknown);
     TF_ShapeHandle* row = api.TF_NewShapeHandle();
     const std::int64_t rank = api.TF_ShapeInferenceContextRank(context, input);
-    // Of a scalar there is one row each.
+    // A scalar counts as one row.
     if (rank > 0) api.TF_ShapeInferenceContextSubshape(context, input, 1, rank, row, status);
     if (rank > 1 && api.TF_GetCode(status) == 0) {
       api.TF_ShapeInferenceContextConcatenateShapes(context, rows, row, shape, status);

@@ -47,7 +47,7 @@ Status receive(Store& store, int size, const std::string& prefix, Deadline deadl
   std::string whole;
   Status status = store.wait(result_key(prefix, 0), deadline + kVerdict, &whole);
   if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0) {
-    // Whoever holds rank 0 up is to blame; only when nobody does is it rank 0 itself.
+    // The rank that holds rank 0 up is to blame; rank 0 itself only when nobody does.
     if (const int rank = store.first_missing(report_key(prefix), size); rank > 0) return missing(rank, size, prefix);
     return Status(RODA_ERR_TIMEOUT,
                   roda::format("rank 0 has published no result of '{}' in time; if ranks only start late, raise "

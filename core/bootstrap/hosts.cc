@@ -152,7 +152,7 @@ HostIdentity this_host(const std::string& hostname_override) {
     char name[HOST_NAME_MAX + 1] = "";
     if (::gethostname(name, sizeof name - 1) == 0) host.hostname = name;
   }
-  // It travels in a line of text.
+  // The name travels in a line of text.
   std::replace_if(
       host.hostname.begin(), host.hostname.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; }, '_');
   struct stat info {};

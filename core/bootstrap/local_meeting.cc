@@ -17,7 +17,7 @@
 namespace roda {
 namespace {
 
-// What a rank says first.
+// A rank's first message.
 struct Hello {
   char magic[8] = {'r', 'o', 'd', 'a', 'm', 'e', 'e', 't'};
   std::int32_t rank = 0;

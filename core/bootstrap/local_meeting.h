@@ -16,7 +16,7 @@ namespace roda {
 
 class LocalMeeting {
  public:
-  // Of a job's identity and this process's user.
+  // The name of a meeting, made of the job's identity and this process's user.
   static std::string name_of(const std::string& identity);
 
   // Takes the name; RODA_ERR_PRECONDITION when another process of this host still has it at the deadline.

@@ -141,7 +141,7 @@ class StoreTable {
     }
   }
 
-  // Those who wait for keys that begin so; they are forgotten here.
+  // Takes those out who wait for keys that begin so.
   std::vector<Waiter> take_waiters(std::string_view prefix) {
     std::vector<Waiter> taken;
     auto at = waiters_.lower_bound(prefix);
@@ -198,7 +198,7 @@ class StoreTable {
     return {};
   }
 
-  // Those of the gathering for which it holds: told, and forgotten.
+  // Takes those out who wait for the gathering and for whom `which` holds.
   void take_waiters(Gathering* gathering, std::vector<Waiter>* taken, auto&& which) {
     const std::size_t count = std::erase_if(gathering->waiters, [&](const auto& entry) {
       if (!which(entry)) return false;

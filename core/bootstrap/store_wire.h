@@ -51,7 +51,7 @@ Status failure_of(std::string_view text);
 
 // The values of a gathering: the length of what follows, u64, and each value behind its length, u32.
 std::string text_of(const std::map<int, std::string>& values);
-// Of as much of it as is there: 0 while that is not known.
+// The length of the whole text, of which the beginning is given; 0 while that is too short to tell.
 std::size_t whole_length(std::string_view text);
 // False: it is none.
 bool values_of(std::string_view text, std::vector<std::string>* values);

@@ -38,7 +38,7 @@ std::vector<std::int32_t> leaders_of(const Topology& topology) {
   return leaders;
 }
 
-// Of the host and of the hosts below it in the tree.
+// The ranks of the host and of the hosts below it in the tree.
 wire::RankRanges ranks_below(const Topology& topology, int host, int fan_out) {
   const topology::HostPlace place = topology::place_of(host, static_cast<int>(topology.hosts.size()), fan_out);
   wire::RankRanges below;
@@ -193,7 +193,7 @@ Status ControlPlane::spread(std::span<const std::byte> record, bool* accepted) {
   return {};
 }
 
-// What came from above goes down; what this host's ranks and the hosts below say is combined and goes up, at the root
+// Records from above go down; records of this host's ranks and of the hosts below are combined and go up, at the root
 // into the log.
 Status ControlPlane::forward() {
   bool accepted = true;
@@ -276,7 +276,7 @@ bool ControlPlane::has_failed() const {
   return false;
 }
 
-// What another host says of an abort, and a link that broke, end the job here.
+// An abort that another host tells of, and a link that broke, end the job here.
 Status ControlPlane::move_links() {
   Status from_afar;
   const Status status = links_->service(&from_afar);
@@ -302,11 +302,11 @@ bool ControlPlane::pending() const {
   if (segment_->is_aborted()) return true;
   // Nothing is passed on before the log has room: holds_record() says so.
   if (links_ == nullptr || !held_.empty()) return false;
-  // What links brought while they sent, the next service() passes on.
+  // Records that came over the links while they sent are passed on by the next service().
   return links_->has_arrived() || segment_->up().pending() || combiner_->deadline() <= wire::Combiner::Clock::now();
 }
 
-// It may ring too early for what is held by then, and is set again.
+// Sets the timer for the combiner's deadline. The timer may ring too early for what is held by then, and is set again.
 Status ControlPlane::set_timer() {
   const auto due = combiner_->deadline();
   if (due >= timer_due_) return {};

@@ -81,7 +81,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   int host_cores() const { return parts_.host_cores; }
   const Knobs& knobs() const { return parts_.knobs; }
   const Planner& planner() const { return *parts_.planner; }
-  // Of memory that is not the host's; null: none is usable here.
+  // The device whose memory tensors may lie in besides the host's; null: none is usable here.
   const roda_device* device() const { return parts_.device; }
 
   // With the control planes of other hosts.

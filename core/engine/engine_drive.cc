@@ -12,9 +12,9 @@
 namespace roda::engine {
 namespace {
 
-// Deadlines of running operations are looked at this often.
+// How often deadlines of running operations are looked at.
 constexpr int kBusyTimeoutMs = 500;
-// Stalls so often, whoever waits or polls for what does not come.
+// How often a caller that waits or polls in vain looks for stalls.
 constexpr int kIdleTimeoutMs = static_cast<int>(observe::StallWatch::kLook.count());
 
 constexpr auto kNever = CoarseClock::time_point::max();
@@ -23,7 +23,7 @@ constexpr auto kNever = CoarseClock::time_point::max();
 
 // --- the engine's own thread ----------------------------------------------------------------------------------------
 
-// Without a thread the others hear why.
+// Starts the engine's thread; where that fails, the other ranks are told why.
 void Engine::start() {
   try {
     thread_ = start_thread("roda-engine", [this] { run(); });
@@ -42,7 +42,7 @@ void Engine::pin() {
   const int local_size = static_cast<int>(parts_.topology.host_of(parts_.rank).ranks.size());
   int core = -1;
   Status status = core_of(list, local_rank, local_size, &core);
-  const bool is_told_by_another = !status.ok() && local_rank != 0;  // the list is the host's
+  const bool is_told_by_another = !status.ok() && local_rank != 0;  // which has the same list
   if (status.ok()) status = pin_to_core(thread_.native_handle(), core);
   if (status.ok() || is_told_by_another) return;
   RODA_LOG(warning, "HOROVOD_THREAD_AFFINITY={}: {}; the engine's thread is not pinned", list, status.message());
@@ -94,17 +94,17 @@ bool Engine::step() {
 // --- sleeping -------------------------------------------------------------------------------------------------------
 
 bool Engine::arm() {
-  if (stopped_.load(std::memory_order_acquire)) return false;  // what has not ended is nobody's any more
+  if (stopped_.load(std::memory_order_acquire)) return false;  // operations that have not ended have nobody who waits
   parts_.control->arm();
   if (parts_.control->pending()) return false;
   if (!launcher_.moves_data()) return true;
   for (const auto& context : launcher_.contexts().all()) {
-    if (!launcher_.busy() && context->is_settled()) continue;  // nor does anybody progress it
+    if (!launcher_.busy() && context->is_settled()) continue;  // no message is under way there
     if (!context->arm()) return false;
   }
   // A message that came between the last look and the arming would ring no bell.
   if (launcher_.busy()) return !launcher_.advance();
-  // Settled just now: a look at what waited for that comes first.
+  // All that was sent may have settled just now: the launches that waited for that come first.
   return !launcher_.settle() && launcher_.moves_data();
 }
 
@@ -114,14 +114,14 @@ void Engine::disarm() {
 }
 
 int Engine::timeout_ms() const {
-  // At the end every rank waits for every other one: that has a look at the clock, too.
+  // At the end every rank waits for every other one: that wait, too, is looked at by the clock.
   int timeout = launcher_.moves_data() || ending_.is_asked ? kBusyTimeoutMs : kIdleTimeoutMs;
   for (const auto& context : launcher_.contexts().all()) {
     if (launcher_.moves_data() && context->progress_mode() == RODA_PROGRESS_POLL) timeout = 1;
   }
   if (launcher_.is_on_device()) timeout = 1;
   if (parts_.control->holds_record()) timeout = 1;  // nothing rings when the log has room again
-  if (roll_call_.is_under_way()) timeout = 1;       // nor for its end
+  if (roll_call_.is_under_way()) timeout = 1;       // nothing rings at its end either
   if (const LaunchRun* run = launcher_.connecting()) timeout = std::min(timeout, WaitPolicy::look_ms(run->looks));
   for (const Hold* hold : {&hold_, &demand_.quiet()}) {
     const auto end = hold->first_end();
@@ -147,7 +147,7 @@ std::uint32_t Engine::sleep(int limit_ms) {
   if (arm() && !submissions_.has_news()) {
     const int timeout = timeout_ms();
     const bool is_limited = limit_ms >= 0 && limit_ms < timeout;
-    // A bell that is rung late, for news that were seen before, is read by the next arming, or each look would find it.
+    // Notes the bell: one that rang late, for news that were seen before, would ring at each look until it is read.
     const bool rang = bells_.sleep_as_holder(is_limited ? limit_ms : timeout);
     if (rang) parts_.control->note_bell();
     idle = turn_after_sleep(rang);
@@ -183,7 +183,7 @@ bool Engine::drive() {
       look_closely_.load(std::memory_order_relaxed) && look_closely_.exchange(false, std::memory_order_relaxed);
   const Status service = parts_.control->service(looks_closely, turn_time());
   if (parts_.control->heard_roll_call()) roll_call_.pass_on(CoarseClock::now());
-  if (!announcer_.empty()) put_in_log();  // what the log had no room for may have left just now
+  if (!announcer_.empty()) put_in_log();  // the record that the log had no room for may have left just now
   if (parts_.control->is_aborted()) {
     fail(parts_.control->abort_cause());
   } else if (!service.ok()) {
@@ -213,7 +213,7 @@ bool Engine::announce() {
     announcer_.announce(op);
     if (announcer_.bytes() > wire::kMostRecordBytes) put_in_log();
   }
-  // After those, which are mostly what is waited for.
+  // The kinds that threads wait for come after the operations, among which the awaited ones mostly are.
   for (const TensorKind& kind : news_.awaited) demand_.awaited(kind);
   put_in_log();
   return true;
@@ -232,7 +232,7 @@ void Engine::say_finished(bool only_where_wanted) {
 }
 
 void Engine::put_in_log() {
-  // While the log has no room, what is said meanwhile becomes one record.
+  // While the log has no room, announcements become one record.
   if (announcer_.empty() || (parts_.control->holds_record() && announcer_.bytes() <= wire::kMostRecordBytes)) return;
   say_finished(false);
   if (Status s = parts_.control->append(announcer_.take()); !s.ok()) parts_.control->abort(s);

@@ -169,7 +169,7 @@ std::vector<std::string> unknown_settings(const char* const* environment, const 
     };
     const std::string& nearest = *std::ranges::min_element(known, closer);
     if (belongs_to_plugin(name, silent) && edit_distance(name, nearest) > kTypingError) continue;
-    // One that has little in common with the name is no help.
+    // A name that has little in common with the given one is no help.
     const bool is_near = edit_distance(name, nearest) * 3 <= name.size();
     const std::string hint = is_near ? "the nearest is " + nearest : "`roda-info --env` prints those that there are";
     warnings.push_back(roda::format("{} is no setting of this version and is ignored; {}", name, hint));

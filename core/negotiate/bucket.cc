@@ -10,7 +10,7 @@
 namespace roda::negotiate {
 namespace {
 
-// Of the buffer: an allgather's holds what all members give.
+// The bytes that the tensor takes of a buffer: an allgather's holds what all members give.
 std::size_t bytes_of(const Agreed& t) {
   if (roda_collective_of(t.collective)->input != RODA_OWN_PART) return t.bytes(0);
   return static_cast<std::size_t>(t.all_rows * t.row_elements) * roda_dtype_size(t.dtype);
@@ -31,7 +31,7 @@ bool alike(const Agreed& a, const Agreed& b, const BucketRules& rules) {
          (!rules.groups_apart || a.group == b.group);
 }
 
-// Of the rank that gets most.
+// The bytes of the output on the rank that gets most.
 std::size_t largest_output(const Agreed& t, std::size_t members) {
   std::size_t most = 0;
   for (std::size_t to = 0; to < members; ++to) {

@@ -44,7 +44,7 @@ class FillingBuckets {
   void add(AgreedPtr tensor, const BucketRules& rules);
   // All that was agreed on at once has been added.
   void settle();
-  // Of that kind, by kind_of(); 0: of all kinds.
+  // Closes the bucket of that kind (kind_of()); 0: of all kinds.
   void close(std::uint64_t kind);
   // The next bucket that is complete; false: none is.
   bool take(std::vector<AgreedPtr>* bucket);

@@ -38,7 +38,7 @@ class Members {
     const auto it = std::ranges::lower_bound(ranks_, rank);
     return *it == rank ? static_cast<int>(it - ranks_.begin()) : -1;
   }
-  // Of all ranks of the ranges, which are sorted and disjoint; false when one of them is not a member.
+  // The positions of all ranks of the ranges, which are sorted and disjoint; false when a rank is no member.
   bool positions(std::span<const wire::RankRange> ranges, wire::RankRanges* out) const {
     out->clear();
     std::size_t next = 0;  // behind the range before: where ranks alternate, the next one begins there

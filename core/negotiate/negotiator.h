@@ -46,7 +46,7 @@ struct Launch {
   std::uint32_t rules = 0;  // Settings::rules when it was launched
 };
 
-// What follows from the log. Called from apply(), in log order.
+// What follows from the log for the engine. Called from apply(), in log order.
 class Outcome {
  public:
   virtual ~Outcome() = default;
@@ -56,7 +56,7 @@ class Outcome {
   virtual void complete(const Agreed& /*tensor*/, std::int32_t /*last*/) {}
   // A rank keeps the others waiting, as one of them has found.
   virtual void late(const Lateness& /*lateness*/) {}
-  // Whoever takes the launch swaps it for another one, whose memory is used again.
+  // The launch is to be run. Its taker swaps the object for another one, whose memory is used again.
   virtual void launch(Launch& launch) = 0;
   // The ranks disagree: every one of them ends this tensor with `error`; its name is free again.
   virtual void refuse(std::int32_t set, const std::string& name, const Status& error) = 0;
@@ -100,7 +100,8 @@ class Negotiator {
   // Log records applied so far.
   std::uint64_t applied() const { return applied_; }
 
-  // What may change while the negotiator works: during tuned() alone, so that it does at the same place of the log.
+  // The settings that may change while the negotiator works: only during tuned(), so that they change at the same place
+  // of the log on all ranks.
   Settings settings() const { return settings_; }
   void adjust(const Settings& settings) { settings_ = settings; }
 
@@ -110,7 +111,7 @@ class Negotiator {
   // --- views, for announcements and reports ---
   bool has_set(std::int32_t id) const { return sets_.count(id) != 0; }
   const std::vector<std::int32_t>& members(std::int32_t id) const { return sets_.at(id).members.ranks(); }
-  // Of all sets that there were, in their order: ids are used again.
+  // The set's number among all sets that there ever were: an id is used again, a number is not.
   std::uint64_t number(std::int32_t id) const { return sets_.at(id).number; }
   // Index of a world rank in the set, -1 if it is not a member.
   int position(std::int32_t id, std::int32_t rank) const { return sets_.at(id).members.position(rank); }

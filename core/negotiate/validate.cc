@@ -147,7 +147,7 @@ std::string refused_reduction(const Request& r) {
          "float32 and reduce that.";
 }
 
-// What Adasum is not made for.
+// Why Adasum can't take the tensor; empty: it can.
 std::string refused_adasum(const Request& r, int members) {
   if (roda_dtype_is(r.dtype, RODA_FLOAT | RODA_REDUCES) == 0) {
     return "Adasum of tensor '" + r.name + "': Unsupported data type " + dtype_name(r) +
@@ -174,7 +174,7 @@ std::string check_scalar(const Requests& requests) {
   return "";
 }
 
-// Whoever puts an alltoall together relies on these counts.
+// Checks the counts on which the code that puts an alltoall together relies.
 std::string check_splits(const Requests& requests, int members) {
   for (const Request* r : requests) {
     std::int64_t sum = 0;
@@ -192,7 +192,7 @@ std::string check_splits(const Requests& requests, int members) {
   return "";
 }
 
-// What all ranks give together must be addressable where it is put together.
+// The data of all ranks together must be addressable where they are put together.
 std::string check_total(const Requests& requests) {
   std::int64_t rows = 0;
   std::int64_t bytes = 0;

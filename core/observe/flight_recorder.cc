@@ -119,7 +119,7 @@ std::uint64_t FlightRecorder::submitted(const Submission& submission) {
   entry.missing_count.store(0, std::memory_order_relaxed);
   entry.collective = static_cast<std::uint8_t>(submission.collective);
   entry.dtype = static_cast<std::uint8_t>(submission.dtype);
-  // Of a long name the end tells more: parameters' names begin alike.
+  // A long name keeps its end, which tells more: parameters' names begin alike.
   const std::size_t kept = std::min(submission.name.size(), sizeof entry.name);
   entry.name_bytes = static_cast<std::uint8_t>(kept);
   entry.is_cut = kept < submission.name.size() ? 1 : 0;

@@ -26,7 +26,8 @@ class Composer {
   Composer(const Ranking& ranking, const Carriers& carriers, const Options& options)
       : ranking_(ranking), carriers_(carriers), options_(options) {}
 
-  // Of each composition of the query's collective, on the memory of the query. `transports`: of stages in host memory.
+  // Why each composition of the query's collective can't run on the query's memory, by name. `transports`: those of
+  // stages in host memory.
   Ranking::Obstacles obstacles(const PlanQuery& query, const Carriers::Transports& transports) const;
   // Its stages, each by the first option of the table that can run in every group of it: one for all groups, so that
   // the plan is one value.

@@ -30,7 +30,7 @@ class Shape {
   int self() const { return self_; }
   // Members by host, hosts in the order of their first members.
   const std::vector<std::vector<int>>& table() const { return table_; }
-  // Of what it was made of, but for `self`.
+  // A hash of the shape without `self`: equal on all members.
   std::uint64_t hash() const { return hash_; }
 
   // What a composition of that name is laid over: the nested levels; for "between_hosts" hosts alone; for "torus" a

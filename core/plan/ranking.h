@@ -24,13 +24,14 @@ class Ranking {
   Ranking(const std::deque<select::Table>& tables, const Carriers& carriers, bool in_rank_order)
       : tables_(tables), carriers_(carriers), in_rank_order_(in_rank_order) {}
 
-  // Of tensors in host memory, by these transports.
+  // The verdicts for tensors in host memory, over these transports.
   Verdicts in_memory(const PlanQuery& query, const Carriers::Transports& transports, const Obstacles& obstacles) const;
-  // Of tensors on devices: what works on their memory. Schedules work in host memory: they are staged.
+  // The verdicts for tensors on devices: libraries that work on their memory. Schedules work in host memory: staged()
+  // has them.
   Verdicts on_device(const PlanQuery& query, const Obstacles& obstacles) const;
   Verdicts staged(const PlanQuery& query, const Obstacles& obstacles_in_memory) const;
-  // Of one stage of a composition for tensors on devices. `whole`: the collective that is composed. Outside hosts comes
-  // something else than what serves inside them: that could have carried the whole.
+  // The verdicts for one stage of a composition for tensors on devices. `whole`: the collective that is composed.
+  // Outside hosts another transport than the one inside them is taken: that one could have carried the whole.
   Verdicts stage_on_device(const PlanQuery& part, bool is_outside, int whole) const;
 
  private:

@@ -71,8 +71,8 @@ Status exchange(Store& store, int rank, const std::vector<Note>& notes, const Ma
 
 const char* plural(const std::vector<int>& ranks) { return ranks.size() > 1 ? "s" : ""; }
 
-// What can't be true of one host is an error, the same on every rank of the job. What else differs is a warning of the
-// host's own ranks.
+// Descriptions that can't both be true of one host are an error, the same on every rank of the job. Other differences
+// are a warning of the host's own ranks.
 Status compare_views(const Host& host, const std::vector<Note>& notes, const Machines& machines, int rank) {
   const int first = host.ranks.front();
   const Machine& expected = machines.at(notes[at(first)].hash);

@@ -52,7 +52,7 @@ std::int64_t cache_kib(const std::string& text) {
 
 using Caches = std::map<std::pair<int, std::int64_t>, std::vector<CpuSet>>;  // by level and size
 
-// Those that the CPU is the first to share.
+// Adds the caches of which the CPU is the first to share them.
 void read_caches(const KernelFiles& files, int cpu, const CpuSet& online, Caches* caches) {
   for (int i = 0;; ++i) {
     const std::string index = roda::format("{}/cache/index{}", cpu_folder(cpu), i);

@@ -139,7 +139,7 @@ std::string reach_text(const Machine& machine, int index) {
   return text.empty() ? "the only one" : text;
 }
 
-// Those whose NUMA node is `node` (-1: those that have none of the list), below the bridges that they share.
+// Adds the devices whose NUMA node is `node` (-1: none of the list), below the bridges that they share.
 void add_devices(const Machine& machine, int node, Branch* branch) {
   const auto is_here = [&](const PciPlace& pci) {
     const bool is_known =

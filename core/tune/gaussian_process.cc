@@ -13,7 +13,7 @@ namespace {
 using Vector = std::vector<double>;
 using Lower = std::vector<Vector>;
 
-// What the diagonal has more than the covariances, so that rounding leaves it positive.
+// Added to the diagonal, so that rounding leaves the matrix positive.
 constexpr double kLeastNoise = 0.01;
 
 // In place; only the lower triangle is there.

@@ -26,7 +26,7 @@ class GaussianProcess {
 
  private:
   double covariance(const Point& a, const Point& b) const;
-  // Of the values, up to what is the same for all; sets the factor and the weights.
+  // The logarithm of the values' likelihood, up to a constant; sets the factor and the weights.
   double fit(double length, double noise);
 
   std::vector<Point> points_;

@@ -26,7 +26,7 @@ constexpr int kCandidates = 1500;
 constexpr std::size_t kFinalists = 3;
 // A choice is taken when it is better by this part: two measurements of the same differ, too.
 constexpr double kWorthwhile = 1.02;
-// Of the buckets, and of their bytes.
+// Sizes that have less than this part of the buckets, and of their bytes, are not looked at.
 constexpr double kFew = 0.1;
 
 double expected_improvement(const GaussianProcess::Guess& guess, double best, double least) {

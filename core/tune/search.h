@@ -49,9 +49,9 @@ class Search {
   void saw(std::size_t bytes) { ++seen_[bytes]; }
   // Nothing is looked for: this is the best.
   void end_with(const Tuning& found);
-  // Of the trial: the higher the better.
+  // The trial's score: the higher, the better.
   void scored(double score);
-  // Of trial(), once it is over.
+  // The score of trial(), once the search is over.
   double best_score() const { return best_score_; }
 
  private:

@@ -238,7 +238,7 @@ class Combiner {
     end_record();
   }
 
-  // Of the bits in `complete`; without a speaker one of those who announced the first of them speaks.
+  // Begins a record for the bits in `complete`. Without a speaker, one of those who announced the first bit speaks.
   void begin_record(const Set& set, std::int32_t speaker) {
     std::uint64_t applied = UINT64_MAX;
     for (const int bit : set.complete) applied = std::min(applied, set.bits[static_cast<std::size_t>(bit)].applied);

@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::size_t kAlign = 8;
 constexpr std::uint32_t kMostWords = 1u << 20;  // bits by the largest cache capacity that a setting may name, and more
-// Of one item: short enough for any record.
+// The most words of bits, and the most ranges, in one item: any record has room for such an item.
 constexpr std::size_t kItemWords = 1024;
 constexpr std::size_t kItemRanges = 1024;
-// Of a request; behind it: i64 shape[dimensions], i32 splits[num_splits], the name.
+// The head of a request. Behind it: i64 shape[dimensions], i32 splits[num_splits], the name.
 struct RequestHead {
   std::uint64_t group = 0;
   double prescale = 1.0;

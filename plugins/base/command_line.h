@@ -80,7 +80,7 @@ class Formatter : public CLI::Formatter {
     if (option->get_type_size() != 0)
       head += " " + option->get_type_name().substr(0, option->get_type_name().find(':'));
     const std::string value = option->get_default_str();
-    const std::string text = option->get_description() + (value.empty() ? "" : " (" + value + ")");
+    const std::string text = option->get_description() + (value.empty() ? "" : " (default: " + value + ")");
     const bool is_long = head.size() + 2 > kColumn;
     return (is_long ? head + "\n" + std::string(kColumn, ' ') : padded(head, kColumn)) +
            wrapped(text, kColumn, kWidth) + "\n";

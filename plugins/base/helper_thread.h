@@ -60,12 +60,12 @@ class HelperCall {
     result_ = task.get_future();
     thread_ = start_thread(name, std::move(task));
   }
-  // It was, and its result has not been taken.
+  // Whether the thread was started, and its result has not been taken.
   bool is_started() const { return result_.valid(); }
   bool is_running() const {
     return result_.valid() && result_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
   }
-  // Of a started one that does not run any more, once: what the body returned. Throws what it threw.
+  // The result of a thread that was started and does not run any more, once. Throws what the body threw.
   Result take() {
     thread_.join();
     return result_.get();

@@ -24,7 +24,7 @@ std::string first_line(const char* path) {
   return line;
 }
 
-// Of what is up, with the names of their interfaces, IPv4 before IPv6.
+// The addresses of interfaces that are up, with the interfaces' names, IPv4 before IPv6.
 std::vector<std::pair<std::string, SocketAddress>> usable_addresses() {
   std::vector<std::pair<std::string, SocketAddress>> found;
   ifaddrs* first = nullptr;

@@ -13,10 +13,11 @@ namespace roda {
 // connect.
 std::string loopback_identity();
 
-// Those of 127.0.0.1 and ::1 that this host has, port 0; both where it has neither.
+// 127.0.0.1 and ::1, as far as this host has them, with port 0; both where it has neither.
 std::vector<SocketAddress> loopback_addresses();
 
-// What the host's name resolves to; empty if it does not resolve. May block on the name service for seconds.
+// The addresses that the host's name resolves to; empty if it does not resolve. May block on the name service for
+// seconds.
 std::vector<SocketAddress> own_name_addresses();
 
 // Addresses (port 0) of interfaces that are up, IPv4 first; link-local ones are left out, they need a scope to connect
@@ -31,7 +32,7 @@ Status interface_address(const std::string& names, SocketAddress* address);
 // empty the interfaces that are up, then loopback.
 std::vector<SocketAddress> network_addresses(const std::string& known);
 
-// Those that are addresses of this host, and not loopback.
+// Of the given addresses those that are this host's, and not loopback.
 std::vector<SocketAddress> own_among(const std::vector<SocketAddress>& addresses);
 
 // Where other hosts reach this one: the first of `known`, numeric addresses, that is its own; else what the host's name

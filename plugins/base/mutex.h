@@ -11,17 +11,17 @@
 #define RODA_LOCKS(attribute)
 #endif
 
-// Of a type: what a thread can hold.
+// A type that a thread can hold.
 #define RODA_CAPABILITY(name) RODA_LOCKS(capability(name))
-// Of a member or variable: touched only while `x` is held; of a pointer: what it points at is.
+// A member or variable that is touched only while `x` is held; PT: a pointer whose target is.
 #define RODA_GUARDED_BY(x) RODA_LOCKS(guarded_by(x))
 #define RODA_PT_GUARDED_BY(x) RODA_LOCKS(pt_guarded_by(x))
-// Of a function: the caller holds `x`; the function takes it, or gives it back.
+// A function whose caller holds `x`; a function that takes `x`, or gives it back.
 #define RODA_REQUIRES(...) RODA_LOCKS(requires_capability(__VA_ARGS__))
 #define RODA_ACQUIRE(...) RODA_LOCKS(acquire_capability(__VA_ARGS__))
 #define RODA_RELEASE(...) RODA_LOCKS(release_capability(__VA_ARGS__))
 #define RODA_TRY_ACQUIRE(...) RODA_LOCKS(try_acquire_capability(__VA_ARGS__))
-// Of a function that the analysis can't follow; a comment says why.
+// A function that the analysis can't follow; a comment there says why.
 #define RODA_UNCHECKED RODA_LOCKS(no_thread_safety_analysis)
 
 namespace roda {

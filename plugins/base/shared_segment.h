@@ -48,7 +48,7 @@ class SharedSegment {
   // Gives the whole pages inside the range back; they read as zeros afterwards, in every process.
   void punch(std::size_t offset, std::size_t bytes);
 
-  // These ranges (offset -> bytes) stay mapped when the segment goes; whoever uses them unmaps them.
+  // Keeps these ranges (offset -> bytes) mapped when the segment goes; the caller unmaps them.
   void keep(std::map<std::size_t, std::size_t> ranges) { kept_ = std::move(ranges); }
 
   std::byte* data() const { return data_; }

@@ -8,7 +8,7 @@
 
 namespace roda {
 
-// Of the library or of those that it brought along. False, and a null pointer, where there is no such symbol.
+// Looks a symbol up in the library and in those that it brought along. False, and a null pointer, where there is none.
 template <typename Pointer>
 bool look_up(void* library, const char* name, Pointer* pointer) {
   void* address = ::dlsym(library, name);

@@ -50,8 +50,8 @@ class WaitPolicy {
   // a few yields).
   bool worth_spinning(std::uint32_t iteration) const { return iteration < (spins_ ? kMostPauses : kMostYields); }
 
-  // Of a wait whose end rings nothing: milliseconds to the next look, after so many in vain. They grow with the wait to
-  // a few hundredths of the wait, so that many who wait for one leave the cores to it.
+  // A wait whose end rings nothing: milliseconds to the next look, after so many in vain. They grow with the wait to a
+  // few hundredths of it, so that many who wait for one rank leave the cores to it.
   static int look_ms(std::uint32_t looks) { return static_cast<int>(std::min(1 + looks / 8, kMostLookMs)); }
 
   static void yield();

@@ -24,7 +24,7 @@ struct Floats {
 constexpr Floats kFloats[] = {{RODA_FLOAT16, 10, 15},    {RODA_BFLOAT16, 7, 127}, {RODA_FLOAT8_E4M3FN, 3, 7},
                               {RODA_FLOAT8_E5M2, 2, 15}, {RODA_FLOAT32, 23, 127}, {RODA_FLOAT64, 52, 1023}};
 
-// Of whole numbers that are not negative and of as many bits as the mantissa has, and one.
+// The bits of a whole number in the dtype. The number is not negative, and has at most one bit more than the mantissa.
 std::uint64_t bits_of(int value, int dtype) {
   const auto bits = static_cast<std::uint64_t>(value);
   const auto* format = std::ranges::find(kFloats, dtype, &Floats::dtype);

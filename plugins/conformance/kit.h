@@ -361,7 +361,8 @@ const std::vector<Case>& all_cases();
 
 // Deterministic bytes, different for each (from, to, tag).
 std::vector<char> pattern(std::size_t bytes, int from, int to, std::uint64_t tag);
-// Of a sum of float32 unless it says otherwise, over the memory under test; each with a tag of its own.
+// Arguments of a collective: a sum of float32 unless told otherwise, over the memory under test; each with a tag of its
+// own.
 roda_collective_args arguments(Env& env, int collective, int dtype = RODA_FLOAT32, int op = RODA_SUM);
 
 }  // namespace roda::conformance

@@ -14,7 +14,7 @@ namespace roda::conformance {
 
 namespace {
 
-// Of a launcher's processes for one another: longer than a case may last.
+// How long a launcher's processes wait for one another: longer than a case may last.
 constexpr std::uint64_t kLaunchTimeoutNs = 120'000'000'000;
 
 void run_rank(const Case& which, const roda_transport& table, const roda_host* host, World* world, int rank,

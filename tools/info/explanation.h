@@ -6,8 +6,9 @@
 
 namespace roda::tools {
 
-// Of what roda_explain_memory tells as JSON: first what runs, then the other candidates as a table. What can run comes
-// before what can't, the quickest first as far as times are predicted. Without a newline at the end.
+// The answer of roda_explain_memory (JSON) in words: first the algorithm that runs, then the other candidates as a
+// table. Those that can run come first, the quickest before the others as far as times are predicted. Without a newline
+// at the end.
 std::string in_words(const nlohmann::json& told);
 
 }  // namespace roda::tools

@@ -137,7 +137,7 @@ int run(int argc, char** argv) {
       "run. Without options: an overview of half a screen.",
       "roda-info");
   app.add_flag("--version", options.version, "the version");
-  app.add_flag("--plugins", options.plugins, "all plugins that were found, and why each is usable or not");
+  app.add_flag("--plugins", options.plugins, "all plugins that were found; of each that is not usable, why");
   app.add_flag(
       "--doctor", options.doctor,
       "a page on this machine: what works, what does not, and the line that mends it (`roda-info --doctor --help`\n"
@@ -145,25 +145,25 @@ int run(int argc, char** argv) {
   CLI::Option* topology =
       app.add_option(
              "--topology,--topology-file", options.topology_file,
-             "the machine that this process runs on, or what FILE describes (a path, or a name like dgx-h100);\n"
-             "with --explain: the hosts to plan for (else RODA_TOPOLOGY_FILE's, else one host);\n"
-             "--json prints what RODA_TOPOLOGY_FILE reads")
+             "the machine that this process runs on, or the one that FILE describes: a path, or a name like dgx-h100;\n"
+             "with --explain: the hosts to plan for (default: RODA_TOPOLOGY_FILE's, or one host);\n"
+             "with --json: in the form that RODA_TOPOLOGY_FILE takes")
           ->expected(0, 1)
           ->type_name("[FILE]");
   app.add_flag("--env", options.env, "all HOROVOD_* settings: type, default, unit, value in force, help");
   app.add_option("--explain", options.explain,
-                 "the algorithm that would run for COLLECTIVE of SIZE, those that lost, and why")
+                 "the algorithm that would run for COLLECTIVE of SIZE, and why not another")
       ->expected(2)
       ->type_name("COLLECTIVE SIZE");
   app.add_option(
          "--np", options.ranks,
-         "with --explain: number of ranks (one for each core of one host; with --topology one for each GPU, or else\n"
-         "core, of one of its hosts); more ranks take more of those hosts")
+         "with --explain: number of ranks; more than a host has room for take more hosts of --topology (default: one\n"
+         "for each core of this host; with --topology for each GPU, or else core, of one host)")
       ->type_name("N")
       ->check(number_in(1, 1 << 20));
   choose(app.add_option("--memory", options.memory,
-                        "with --explain: where the tensors are (cuda where the hosts of --topology have GPUs and a "
-                        "usable transport works on their memory, else host)"),
+                        "with --explain: where the tensors are (default: cuda where the hosts of --topology have GPUs "
+                        "and a usable transport works on their memory, else host)"),
          {"host", "cuda"});
   app.add_flag("--json", options.json, "print JSON");
   add_examples(&app, {{"roda-info --plugins", "print which transports are usable here, and why others are not"},

@@ -27,7 +27,7 @@ $cases    *) $words ;;
 }
 complete -o default -F _$function $name
 """)
-# Of a program that runs another: its own options end where the other's name stands.
+# For a program that runs another: its own options end where the other's name stands.
 UNTIL_COMMAND = string.Template("""\
   local values=" $values " i
   for ((i = 1; i < COMP_CWORD; ++i)); do

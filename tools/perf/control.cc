@@ -71,7 +71,7 @@ class Empty {
   std::vector<roda_op> ops_;
 };
 
-// Of a step.
+// Figures of agreeing on one step.
 struct Agreed {
   double messages = 0, busiest = 0;  // of all ranks, and of the one that has most; the median over the steps
   double cpu_us = 0;                 // of all ranks

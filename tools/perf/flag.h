@@ -10,8 +10,8 @@ struct Cores {
   double flag_us = 0;      // near and far: microseconds
 };
 
-// Those that ranks 0 and 1 run on now; not known for one rank or several hosts, or where threads can't be bound.
-// Collective; what it returns is right on rank 0. A few milliseconds where the cores are free.
+// Finds out which cores ranks 0 and 1 run on now; not known for one rank or several hosts, or where threads can't be
+// bound. Collective; the result is right on rank 0. Takes a few milliseconds where the cores are free.
 Cores find_cores(const Session& session);
 
 }  // namespace roda::perf

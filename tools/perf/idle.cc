@@ -13,7 +13,7 @@ struct Usage {
   double cpu_seconds, switches;
 };
 
-// Of the whole process, all its threads.
+// The usage of the whole process, all its threads.
 Usage usage() {
   rusage now{};
   getrusage(RUSAGE_SELF, &now);

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/hosts"))
 from network import Network  # noqa: E402
 
-# Of 1514 bytes on an Ethernet that tc counts, 1448 are data.
+# An Ethernet frame as tc counts it has 1514 bytes, of which 1448 are data.
 GOODPUT = 1448 / 1514
 PLANS = {
     "ring": "tcp/ring",

@@ -122,27 +122,29 @@ void add_what(CLI::App* app, Lists* lists, CommandLine* options) {
 
 void add_how(CLI::App* app, CommandLine* options) {
   const std::map<std::string, Place> places = {{"in", Place::kIn}, {"out", Place::kOut}, {"both", Place::kBoth}};
-  app->add_option("-w,--warmup", options->warmup, "operations before the timed ones (by size)")
+  app->add_option("-w,--warmup", options->warmup, "operations before the timed ones (default: by size)")
       ->type_name("N")
       ->check(number_in(0, 1e9));
-  app->add_option("--iterations", options->iterations, "timed operations (by size)")
+  app->add_option("--iterations", options->iterations, "timed operations (default: by size)")
       ->type_name("N")
       ->check(number_in(1, 1e9));
   const auto place = [options, places](const std::string& name) { options->place = places.at(name); };
-  choose(app->add_option_function<std::string>("-p,--place", place, "in: the output is the input; out: it is not (in)"),
+  choose(app->add_option_function<std::string>("-p,--place", place,
+                                               "in: results overwrite the input; out: they go beside it (default: in)"),
          {"in", "out", "both"});
   app->add_flag("!--no-check", options->check, "do not check results");
-  choose(app->add_option("--model", options->model,
-                         "instead of a sweep: a training step's gradients submitted one by one and as a group, beside "
-                         "one call of the same bytes"),
-         {"resnet50", "gpt2"});
+  choose(
+      app->add_option("--model", options->model,
+                      "instead of a sweep: times of a training step's gradients, submitted one by one and as a group, "
+                      "and of one call with as many bytes"),
+      {"resnet50", "gpt2"});
   app->add_option("--idle", options->idle_seconds,
                   "instead of a sweep: CPU time and context switches of an idle initialised process in SECONDS")
       ->type_name("SECONDS")
       ->check(number_in(0.1, 3600));
   app->add_flag("--control", options->control,
-                "instead of a sweep: what forming the job and agreeing on a step's 161 tensors take, in messages and\n"
-                "processor time, beside the messages that roda-sim --control counts");
+                "instead of a sweep: messages and processor time of forming the job and of agreeing on a step's 161\n"
+                "tensors, beside the messages that roda-sim --control counts");
   app->add_flag("--json", options->json, "one JSON object per line");
   app->add_option("--job", options->job)->group("");
 }

@@ -15,11 +15,11 @@ namespace {
 using nlohmann::json;
 using schedule::Collective;
 
-// What a prediction may cost: about a second of one core.
+// The most steps of a prediction: about a second of one core.
 constexpr double kMostSteps = 5e6;
 
-// Of an ordinary machine: ranks of one host by what serves one host alone, and by what serves all; and the network of
-// one host's interface, which is 10 Gbit/s Ethernet.
+// Figures of an ordinary machine: ranks of one host over a transport that serves one host alone, and over one that
+// serves all; and the network of one host's interface, 10 Gbit/s Ethernet.
 const sim::Level kMemory{topology::kHost, 1, 0.3, 0.2, 8};
 const sim::Level kLoopback{topology::kHost, 1, 12, 6, 3};
 const sim::Level kNetwork{"network", 0, 30, 8, 1.25};

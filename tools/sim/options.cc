@@ -54,7 +54,7 @@ void resolve(const Lists& lists, CommandLine* options) {
 }
 
 void add_what(CLI::App* app, Lists* lists, CommandLine* options) {
-  app->add_option("-t,--cluster", options->cluster, "cluster file (every rank on one switch)")
+  app->add_option("-t,--cluster", options->cluster, "cluster file (default: every rank on one switch)")
       ->type_name("FILE")
       ->check(CLI::ExistingFile.description(""));
   app->add_option("-n,--ranks,--gpus", lists->ranks, "numbers of ranks: 8,64,1024")
@@ -65,41 +65,45 @@ void add_what(CLI::App* app, Lists* lists, CommandLine* options) {
   app->add_option("-a,--algorithms", lists->candidates,
                   "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
                   "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
-                  "engine: what the engine would run. (all that run over messages)")
+                  "engine: what the engine would run (default: all that run over messages)")
       ->type_name("NAMES");
-  app->add_option("--slice", lists->slice,
-                  "pieces that the data is pipelined in: engine, as the engine cuts it; a size; whole; best of several")
+  app->add_option(
+         "--slice", lists->slice,
+         "size of the pieces that follow each other: engine (as the engine cuts), a size, whole (one piece), or best\n"
+         "(the fastest of several sizes)")
       ->type_name("SIZE")
       ->capture_default_str();
-  app->add_option("--in-flight", options->in_flight, "pieces under way on a rank (as many as in the engine)")
+  app->add_option("--in-flight", options->in_flight, "pieces under way on a rank (default: as many as in the engine)")
       ->type_name("N")
       ->check(number_in(1, 64));
 }
 
 void add_how(CLI::App* app, CommandLine* options) {
-  app->add_option("--schedule", options->schedule, "simulate a schedule file instead, which is verified first")
+  app->add_option("--schedule", options->schedule, "simulate a schedule file, which is verified first")
       ->type_name("FILE")
       ->check(CLI::ExistingFile.description(""));
   app->add_option("--write-schedule", options->write, "print the schedule file of an algorithm for -n ranks")
       ->type_name("NAME");
-  app->add_option("--plot", options->plot, "draw the times, as one SVG file or (by its name) one HTML page")
+  app->add_option("--plot", options->plot, "draw the times into FILE: an HTML page where its name ends so, else an SVG")
       ->type_name("FILE");
   app->add_option("--most-steps", options->most_steps, "refuse a simulation of more steps")
       ->type_name("N")
-      ->capture_default_str();
-  choose(app->add_option("--train", options->train,
-                         "simulate a step of data-parallel training on -n GPUs instead, with allreduces as the engine "
-                         "runs them"),
-         {"resnet50", "vgg16", "gpt2", "llama-7b"});
-  app->add_option("--rate", options->rate, "with --train: images or tokens a second of one GPU (published ones)")
+      ->default_str("150000000");
+  choose(
+      app->add_option("--train", options->train,
+                      "simulate a step of data-parallel training on -n GPUs, with allreduces as the engine runs them"),
+      {"resnet50", "vgg16", "gpt2", "llama-7b"});
+  app->add_option("--rate", options->rate,
+                  "with --train: images or tokens a second of one GPU (default: published figures)")
       ->type_name("X")
       ->check(number_in(1e-9, 1e18));
   app->add_option("--batch", options->batch, "with --train: images or tokens of one GPU in a step")
       ->type_name("N")
       ->check(number_in(1e-9, 1e18));
-  app->add_flag("--control", options->control,
-                "count the messages of control planes for -n ranks instead, and those that form the job");
-  app->add_flag("--path", options->path, "print the critical path: steps and ranks that decide about the time");
+  app->add_flag(
+      "--control", options->control,
+      "instead of simulating: count the messages with which -n ranks form a job and agree on a step, by control plane");
+  app->add_flag("--path", options->path, "print the critical path: the steps and ranks that decide about the time");
   app->add_flag("--json", options->json, "one JSON object per line");
 }
 

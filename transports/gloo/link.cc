@@ -177,7 +177,7 @@ void Link::answer(const FrameHeader& question) {
     return message.request != nullptr && message.request->tag == question.tag;
   });
   if (oldest == sends_.end()) {
-    // Those whose message was on its way already stay here.
+    // Questions whose message was on its way already stay here.
     if (asked_.size() == kAsksKept) asked_.pop_front();
     asked_.push_back(question);
   } else if (oldest->request->bytes != question.bytes) {

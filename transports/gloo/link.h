@@ -65,8 +65,9 @@ struct FrameBuffer {
 // Slots of Gloo's. Its collectives use the lower 60 bits at most (gloo/types.h).
 constexpr std::uint64_t kFrameSlot = 0x70ULL << 56;
 
-// Of a long message. Tags of one length only share a slot if they differ in what the last step drops, so in one of 2^63
-// cases; the mixing is that of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+// The slot of a long message. Tags of one length share a slot only if they differ in what the last step drops, so in
+// one of 2^63 cases; the mixing is that of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+// Generators, 2014).
 inline std::uint64_t long_slot(std::uint64_t tag, std::uint64_t bytes) {
   const auto mix = [](std::uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -232,7 +233,8 @@ class Link {
     if (is_short(request.bytes) && idle_frames_.empty() && frames_made_ >= kFramesOut) return true;
     return std::any_of(sends_.begin(), message, [&](const Sending& earlier) { return goes_after(earlier, request); });
   }
-  // Of one tag: frames keep their order among themselves, and so do long messages of one length.
+  // Whether a request has to wait for an earlier one of its tag: frames keep their order among themselves, and so do
+  // long messages of one length.
   bool goes_after(const Sending& earlier, const Request& request) const {
     if (earlier.request == nullptr || earlier.request->tag != request.tag) return false;
     const bool one_slot =

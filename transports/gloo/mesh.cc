@@ -123,7 +123,8 @@ class SilentContext final : public ::gloo::transport::tcp::Context {
   }
 };
 
-// Of microseconds each, on another port: who met them all does nothing else, and knows the ports before they are open.
+// Attempts take microseconds each, on another port every time. A stranger that met them all would do nothing else, and
+// would know the ports before they are open.
 constexpr int kMostAttempts = 100;
 
 // A context with a pair for every other rank. *address: the device's, to listen on.

@@ -325,7 +325,7 @@ class Group {
     live_.back()->place = operation->place;
     live_.pop_back();
   }
-  // It has ended, and its caller knows.
+  // The operation has ended, and its caller knows.
   void release(Request* operation) {
     take_back(operation);
     context_->queue().give_back(operation);

@@ -65,7 +65,7 @@ struct Request : sdk::KeptCollective {
 
 inline constexpr int kNone = -1;
 
-// Of the elements that a reduction computes with.
+// The dtype of the elements that a reduction computes with.
 inline int dtype_of(int dtype) {
   static constexpr std::pair<int, int> kDtypes[] = {
       {RODA_UINT8, kUint8},     {RODA_BOOL, kUint8},      {RODA_INT8, kInt8},

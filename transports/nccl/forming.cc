@@ -45,7 +45,7 @@ void write_text(char (&to)[N], const std::string& text) {
   std::snprintf(to, N, "%s", text.c_str());
 }
 
-// What all can.
+// The registering that all ranks can do.
 template <typename Of>
 Registering least(int size, Of&& of) {
   Registering least = Registering::kWindows;
@@ -61,7 +61,7 @@ Registering try_registering(const Library& library, Comm comm, void* memory, Reg
     if (!is_done(library.CommWindowRegister(comm, memory, kTrialBytes, &handle, kSymmetric))) {
       return Registering::kNothing;
     }
-    // None where the GPUs don't reach each other's memory.
+    // NCCL gives no window where the GPUs don't reach each other's memory.
     if (handle != nullptr && is_done(library.CommWindowDeregister(comm, handle))) return Registering::kWindows;
   }
   const bool is_registered = is_done(library.CommRegister(comm, memory, kTrialBytes, &handle));

@@ -342,8 +342,8 @@ class Group {
     request->state = Request::State::kRunning;
     return true;
   }
-  // Of a request that failed: whether its memory is out of use. Only then an event behind it says so, since an abort
-  // ends what was on the stream.
+  // Whether the memory of a request that failed is out of use. Only an event that is put behind the request now says
+  // so, since an abort ends what was on the stream.
   bool is_over(Request* request) {
     if (request->state == Request::State::kQueued || gpu_ == nullptr) request->state = Request::State::kOver;
     if (request->state != Request::State::kOver) {

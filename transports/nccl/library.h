@@ -96,7 +96,7 @@ inline constexpr int kAverage = 21000;  // and bfloat16
   RODA_NCCL_WINDOW_FUNCTIONS(X)       \
   RODA_NCCL_ALLTOALL_FUNCTIONS(X)
 
-// Of a window: on every rank its part that a collective works on lies at the same place.
+// How windows are registered: on every rank the part that a collective works on lies at the same place of the window.
 inline constexpr int kSymmetric = 1;
 
 // "2.21.5", for either way in which NCCL has coded its versions.

@@ -123,7 +123,7 @@ class Messages {
   bool touches(const void* base, std::size_t bytes) const { return requests_.touches(base, bytes); }
   // Every pending request is done with this.
   void end_all(const sdk::Failure& cause);
-  // Those that wait for this peer.
+  // Requests that wait for this peer are done with this.
   void end_those_of(Peer& peer, const sdk::Failure& cause) {
     std::erase_if(active_, [&](const Request* request) { return request->peer == peer.rank; });
     peer.receives.forget_awaited();

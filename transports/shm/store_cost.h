@@ -21,7 +21,7 @@
 
 namespace roda::shm {
 
-// Of one rank, towards each of its peers. Threads: one at a time.
+// What it costs one rank to store into the memory of each of its peers. Threads: one at a time.
 class StoreCost {
  public:
   StoreCost(int self, int size) : self_(self), peers_(static_cast<std::size_t>(size)) {}

@@ -64,7 +64,7 @@ class Attempt final : public Watched {
     *why = Status(RODA_ERR_PEER, peer() + " closed the connection");
     return Outcome::kFailed;
   }
-  // Of one that is not ours and ready. False: the connection is broken.
+  // Answers an attempt of the peer's that is ready. False: the connection is broken.
   bool welcome() {
     // There is room for so little on a connection that nothing was written on.
     return write(&kMagic, sizeof kMagic);
@@ -84,8 +84,8 @@ class Attempt final : public Watched {
     connection_.reset();
     await(false);
   }
-  // Of one that is ours: the peer's is used instead. It goes on until the peer, who knows that too, closes it: to give
-  // up in the middle of the proof is what strangers do.
+  // Gives up an attempt of ours, because the peer's is used. It goes on until the peer, who knows that too, closes it:
+  // only strangers give up in the middle of the proof.
   void give_up() {
     is_given_up_ = true;
     await(false);
@@ -253,7 +253,8 @@ bool Connector::step(Attempt& attempt) {
   return true;
 }
 
-// Of a peer that has said who it is. One that can't be decided about stays; its end is noticed where it is used.
+// Takes the connection of a peer that has said who it is. An attempt that can't be decided about stays; its end is
+// noticed where it is used.
 bool Connector::take(Attempt& attempt) {
   const Hello& hello = attempt.hello;
   Group* const group = context_.find(hello.group);

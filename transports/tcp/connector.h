@@ -35,7 +35,7 @@ class Connector final : public Watched {
 
   // The peer's lanes are to be connected.
   void connect(Group& group, Peer& peer);
-  // Of groups: it has all that it needs to take connections; it ends.
+  // A group has all that it needs to take connections; a group ends.
   void reconsider();
   void forget(Group& group);
 
@@ -43,7 +43,7 @@ class Connector final : public Watched {
   int progress();
   bool has_news() const { return has_news_; }
 
-  // Of a listener, of an attempt.
+  // An event of a listener, or of an attempt.
   void on_event(std::uint32_t) override { has_news_ = is_knocked_ = true; }
   void note_news() { has_news_ = true; }
   Context& context() { return context_; }

@@ -57,7 +57,7 @@ class Context : public sdk::GroupList<Group>, public EventSet {
   Group* find(const Digest& id);
   // Ends all groups; `reason` follows the words "rank N" for this rank.
   void fail_all(const std::string& reason);
-  // That there can be with all members of all groups.
+  // The most lanes that there can be with all members of all groups.
   std::size_t most_lanes() const;
 
   // --- of lanes ---
@@ -81,8 +81,8 @@ class Context : public sdk::GroupList<Group>, public EventSet {
   std::byte* scratch() { return scratch_.get(); }
   static constexpr std::size_t kScratchBytes = 64 << 10;
 
-  // Of a connection that this side is done with: writes `rest`, then the end of the stream, and closes it when the peer
-  // has, so that nothing sent on it is lost. Never throws for a connection that is broken.
+  // Ends a connection that this side is done with: writes `rest`, then the end of the stream, and closes it when the
+  // peer has, so that nothing sent on it is lost. Never throws for a connection that is broken.
   void see_off(UniqueFd fd, std::vector<std::byte> rest);
   void forget(const Farewell& over);
 

@@ -200,7 +200,7 @@ class Group {
   // --- the connector's ---
   const Digest& id() const { return id_; }
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  // Of another member: whether it may connect that lane.
+  // Whether another member may connect that lane.
   bool expects_lane(int rank, std::uint32_t lane) const {
     const Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (lane >= peer.lane_count) return false;

@@ -150,7 +150,7 @@ class Lane final : public Watched {
   // Until then frames wait in the outbox.
   void connect(UniqueFd fd);
   bool is_open() const { return static_cast<bool>(fd_); }
-  // It was given up, or had never been connected to be so.
+  // Whether the lane was given up, or never was connected.
   bool is_closed() const { return is_closed_; }
   // Gives the descriptor up for good; frames that wait stay in the outbox.
   UniqueFd release();

@@ -75,7 +75,7 @@ struct Peer {
   std::uint64_t bytes_out = 0;  // ever
   End end;
 
-  // Of requests that have all ended.
+  // All requests have ended: forgets those that waited.
   void forget_pending() {
     receives.forget_awaited();
     sends.forget_awaited();
@@ -188,7 +188,7 @@ class Messages {
   void check_received(Request& receive) {
     if (receive.is_matched && receive.arrived == receive.bytes) finish(receive);
   }
-  // It is complete and has met its receive.
+  // The message is complete and has met its receive.
   void finish_unexpected(Peer& peer, Unexpected* message) {
     Request& receive = *message->claimed_by;
     const std::size_t bytes = message->bytes;

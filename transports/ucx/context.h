@@ -26,7 +26,7 @@ class Context : public sdk::GroupList<Group>, public EventSet {
   }
 
   static void probe(const roda_host*);
-  // Of the library that the probe found.
+  // Describes the library that the probe found.
   static const char* description();
 
   // UCX's context for groups of that reach, made when first asked for.

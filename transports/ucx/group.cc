@@ -163,7 +163,7 @@ bool Group::buffers_are_empty() {
       context_.stay_awake();
     }
     if (ucp.request_check_status(flushing_) == UCS_INPROGRESS) return false;
-    // That was then: what came since may lie there again.
+    // This flush is over, but messages that came since may wait there again.
     ucp.request_free(flushing_);
     flushing_ = nullptr;
   }

@@ -146,7 +146,7 @@ struct Lanes {
   bool meets_by_datagrams = false;  // wired up over one that carries nothing else, as RC queue pairs are
 };
 
-// Of an endpoint, connected or not.
+// The lanes of an endpoint, connected or not.
 Lanes lanes_of(ucp_ep_h endpoint);
 
 // The same of UCX's description of an endpoint.

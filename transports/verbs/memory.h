@@ -18,7 +18,7 @@ using Devices = std::vector<std::unique_ptr<Device>>;
 
 inline constexpr unsigned kAllDevices = ~0u;
 
-// Of memory that windows may be opened over.
+// The access to memory that windows may be opened over.
 inline constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
 // One range registered with some of the devices. Throws sdk::Failure, which names the limit on locked memory when that
@@ -39,7 +39,7 @@ class Registration {
   void release();
   // In a forked child nothing of it may be touched.
   void forget() { regions_.fill(nullptr); }
-  // Of a device that it was registered with.
+  // The keys for a device with which the memory was registered.
   std::uint32_t local_key(std::size_t device) const { return regions_[device]->lkey; }
   std::uint32_t remote_key(std::size_t device) const { return regions_[device]->rkey; }
 

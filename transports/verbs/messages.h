@@ -158,7 +158,7 @@ class Messages {
       finish(request, cause);
     });
   }
-  // Those that wait for this peer, which does no more.
+  // Ends the requests that wait for this peer, which does no more.
   void end_those_of(const Link& link, const sdk::Failure& cause) {
     std::erase_if(active_, [&](const Request* request) { return request->link == &link; });
     requests_.for_each_pending([&](Request& request) {
@@ -191,7 +191,7 @@ class Messages {
     } else if (!receive->is_asked) {
       match_announced(*receive, record);
     }
-    // One that is asked for is compared by the sender, when it is asked.
+    // Where the receive was asked for, the sender compares the lengths, when it is asked.
   }
   void on_ready(Link& link, const Record& record) {
     Request* sending = link.sends.claim(record.tag);

@@ -37,10 +37,10 @@ class Expressions {
   // different vectors, or share a chunk.
   Value combine(Value a, Value b);
 
-  // Of the chunks, whose values are given, of two vectors.
+  // The products of two vectors, given by the values of their chunks.
   Value products(const std::vector<Value>& first, const std::vector<Value>& second);
-  // Of a chunk of the first vector and the same of the second: of the two of which the products are, all chunks of
-  // them.
+  // A chunk of the first vector weighed against the same chunk of the second. `products`: of these two vectors, all
+  // chunks of them.
   Value weigh(Value first, Value second, Value products);
 
   std::int64_t piece(Value value) const { return nodes_[static_cast<std::size_t>(value)].piece; }
@@ -60,7 +60,7 @@ class Expressions {
   // Chunks of one vector have one number: sums of the same ranks, or what was weighed by the same products.
   int vector_of(const Node& node);
   std::optional<int> vector_of(const std::vector<Value>& chunks);
-  // Of a sum of these ranks' vectors, of a pair of vectors, of what was weighed by those products.
+  // What a vector is: a sum of ranks' vectors, a pair of vectors, or one weighed by products.
   enum class Kind : std::uint8_t { kSum, kPair, kWeighed };
   int number_of(Kind kind, const Bits& of);
   int pair_of(int first, int second);

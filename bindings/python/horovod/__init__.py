@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from horovod.runner import run
 
 
+_PARTS = {"common", "data", "jax", "keras", "mxnet", "ray", "runner", "spark", "tensorflow", "torch"}
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_PARTS.intersection(globals())})  # the parts that are imported
 
 
 def __getattr__(name: str) -> Any:

@@ -48,11 +48,16 @@ def _most_of(pipe: IO[str]) -> str:
     return kept
 
 
-def run(command: Sequence[str], limit: float, environment: Mapping[str, str] | None = None) -> Ended:
-    """Run a command for at most `limit` seconds, with all that it starts, away from the terminal.
+def run(
+    command: Sequence[str],
+    limit: float,
+    environment: Mapping[str, str] | None = None,
+    may_ask: bool = False,
+) -> Ended:
+    """Run a command for at most `limit` seconds.
 
-    Other modules start by themselves the programs that speak with a terminal (ssh may ask for a password), that live
-    on (ranks and their agents), or that an agent runs on a host without this package.
+    With `may_ask` the command keeps the terminal, where ssh asks for a passphrase; else all that it starts ends with
+    it. A program that lives on beside this one, such as a host's agent, is started where it is spoken with.
     """
     try:
         process = subprocess.Popen(  # noqa: S603 (programs of this installation and the user's own)
@@ -63,7 +68,7 @@ def run(command: Sequence[str], limit: float, environment: Mapping[str, str] | N
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            start_new_session=True,
+            start_new_session=not may_ask,
         )
     except OSError as error:
         return Ended(127, "", f"{command[0]}: {error.strerror}")
@@ -81,7 +86,7 @@ def run(command: Sequence[str], limit: float, environment: Mapping[str, str] | N
     for sign in (None, signal.SIGTERM, signal.SIGKILL):
         if sign is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, sign)
+                process.send_signal(sign) if may_ask else os.killpg(process.pid, sign)
         deadline = time.monotonic() + (limit if sign is None else _END_SECONDS)
         for reader in readers:
             reader.join(max(0.0, deadline - time.monotonic()))

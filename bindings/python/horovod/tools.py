@@ -6,9 +6,9 @@ import os
 import sys
 from typing import NoReturn
 
-from horovod.command_line import tool
+from horovod.command_line import Parser, tool
 from horovod.places import PACKAGE, headers_folder
-from horovod.version import roda_version
+from horovod.version import add_version
 
 
 def _execute(name: str) -> NoReturn:
@@ -25,22 +25,37 @@ def build_plugin() -> NoReturn:
     sys.exit(builder.main())
 
 
+def config_parser() -> Parser:
+    """Return the parser of ``roda-config``."""
+    parser = Parser(
+        prog="roda-config",
+        usage="roda-config --cflags | --plugindir",
+        examples=[
+            ("c++ -std=c++20 -shared -fPIC $(roda-config --cflags) my.cc -o my.so", "compile a plugin"),
+            ("ls $(roda-config --plugindir)", "list the plugins that came with the package"),
+            ("roda-config --version", "print Roda's version"),
+        ],
+        description="Print what the build of a plugin needs to know.",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--cflags", action="store_true", help="the compiler's flags, which find the headers")
+    what.add_argument("--plugindir", action="store_true", help="the folder of the plugins that are installed")
+    add_version(parser)
+    return parser
+
+
 @tool
 def config() -> None:
-    """Prints compiler flags for plugins: --cflags finds the headers, --plugindir names the folder of plugins."""
-    usage = "usage: roda-config --cflags | --plugindir | --version"
-    if sys.argv[1:] == ["--cflags"]:
+    """Print compiler flags for plugins."""
+    parser = config_parser()
+    options = parser.parse_args()
+    if options.plugindir:
+        print(PACKAGE / "lib" / "roda" / "plugins")
+    elif options.cflags:
         headers = headers_folder()
         print(f"-I{headers}" if headers else "")
-    elif sys.argv[1:] == ["--plugindir"]:
-        print(PACKAGE / "lib" / "roda" / "plugins")
-    elif sys.argv[1:] == ["--version"]:
-        print(f"Roda {roda_version}")
-    elif sys.argv[1:] in (["-h"], ["--help"]):
-        print(f"{usage}\n{config.__doc__}")
     else:
-        print(usage, file=sys.stderr)
-        sys.exit(2)
+        parser.error("--cflags or --plugindir is missing")
 
 
 def conformance() -> NoReturn:

@@ -15,7 +15,7 @@ namespace roda::python {
 
 inline constexpr std::size_t kMaxDims = 16;  // of a tensor
 
-// Of parameters that a call may leave out.
+// Whether a parameter's type is one that a call may leave out, or a vector.
 template <typename T>
 inline constexpr bool is_optional = false;
 template <typename T>
@@ -37,10 +37,10 @@ std::int32_t to_int32(PyObject* object);
 std::uint64_t to_uint64(PyObject* object);
 double to_double(PyObject* object);
 std::string to_text(PyObject* object);
-// What a bytes object holds.
+// The bytes of a bytes object.
 std::string to_bytes(PyObject* object);
 
-// Of a sequence. TypeError with the text for anything else.
+// The values of a sequence. TypeError with the text `otherwise` for anything else.
 template <typename Value, typename Convert>
 std::vector<Value> to_vector(PyObject* object, const char* otherwise, Convert convert) {
   // PySequence_Fast copies what is of a subclass: torch.Size.

@@ -3,7 +3,7 @@
 
 namespace roda::python {
 
-// Of one wait of the calling thread. Forgotten when the wait is over, by this object's end.
+// The line of the program at which the calling thread waits. Forgotten when the wait is over, by this object's end.
 class WaitingLine {
  public:
   WaitingLine() = default;

@@ -7,7 +7,8 @@
 namespace roda::cuda {
 namespace {
 
-// Those that differ only in their names: errors, flags and attributes that are used here have CUDA's numbers.
+// Functions that differ from CUDA's only in their names: errors, flags and attributes that are used here have CUDA's
+// numbers.
 #define RODA_HIP_NAMES(X)                                    \
   X(Init, hipInit)                                           \
   X(GetErrorName, hipDrvGetErrorName)                        \
@@ -41,7 +42,7 @@ namespace {
   X(MemAllocAsync, hipMallocAsync)                           \
   X(MemFreeAsync, hipFreeAsync)
 
-// What the others below need. Set once, before the table is used.
+// The library that the functions below call. Set once, before the table is used.
 struct Runtime {
   Result (*DriverGetVersion)(int* version);
   Result (*GetDevice)(Ordinal* device);

@@ -132,7 +132,7 @@ Status record(Gpu& gpu, const cuda::Driver& driver, void* stream, void** event) 
   return status;
 }
 
-// Of the highest priority: what is communicated is waited for by other ranks.
+// Streams have the highest priority: other ranks wait for the data that they carry.
 int32_t stream_create(int32_t device, void** stream, roda_error* error) {
   return on_gpu(device, error, [&](Gpu&, const cuda::Driver& driver) -> Status {
     int least = 0, greatest = 0;

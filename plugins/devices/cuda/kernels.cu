@@ -267,8 +267,8 @@ __device__ void widen(const AverageArguments& arguments) {
   });
 }
 
-// Of a quotient and a rest, both summed up: they may be of different signs, and what is left of a whole one is then cut
-// off from it.
+// The average of a sum that is given as a quotient and a rest, both summed up. They may have different signs: the
+// fraction that the rest takes from a whole is cut off, too.
 __device__ long long average_of(long long whole, long long rest, int members, double postscale) {
   whole += rest / members;
   rest %= members;

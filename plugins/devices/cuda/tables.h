@@ -16,7 +16,7 @@ namespace roda::cuda_device {
 inline constexpr std::size_t kSmallest = 16 * 1024;
 inline constexpr int kPlacesOfPoint = 8;
 
-// Of one GPU, whose context is current. Any thread.
+// The tables of one GPU, whose context is current. Any thread.
 class Tables {
  public:
   explicit Tables(const cuda::Driver& driver) : driver_(driver) {}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from common import BACKEND, LEGACY, assert_same, small_model
-from horovod._keras import fetch_state
+from horovod._keras.variables import fetch_state
 
 
 def compiled(keras: ModuleType, optimizer: Any, **options: Any) -> Any:

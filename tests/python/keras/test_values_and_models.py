@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 import warnings
@@ -55,6 +56,51 @@ def test_reductions_of_values(hvd: ModuleType) -> None:
     assert np.allclose(hvd.allreduce(values, "c", compression=hvd.Compression.fp16), total / hvd.size())
     with pytest.raises(ValueError, match="The op parameter supersedes average"):
         hvd.allreduce(values, average=True, op=hvd.Sum)
+
+
+def test_without_average_and_op_values_are_averaged(hvd: ModuleType) -> None:
+    assert float(hvd.allreduce(float(hvd.rank()), "neither", average=None)) == (hvd.size() - 1) / 2
+
+
+def test_signatures_are_horovods(hvd: ModuleType) -> None:
+    """Positions and defaults; what Horovod lacks in a module is given there by keyword alone."""
+
+    def stated(function: Any) -> tuple[str, dict[str, Any]]:
+        parameters = inspect.signature(function).parameters.values()
+        defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+        assert defaults.pop("compression") is hvd.Compression.none
+        return " ".join(each.name for each in parameters if each.kind != each.KEYWORD_ONLY), defaults
+
+    first = "optimizer name device_dense device_sparse compression sparse_as_dense gradient_predivide_factor op"
+    passes = "backward_passes_per_step average_aggregated_gradients"
+    of_optimizer = {
+        "name": None, "device_dense": "", "device_sparse": "", "sparse_as_dense": False,
+        "gradient_predivide_factor": 1.0, "op": hvd.Average, "backward_passes_per_step": 1,
+        "average_aggregated_gradients": False, "groups": None, "process_set": hvd.global_process_set,
+        "scale_local_gradients": True,
+    }  # fmt: skip
+    is_tensorflows = hvd.__name__ == "horovod.tensorflow.keras"
+    assert stated(hvd.DistributedOptimizer) == (
+        f"{first} {passes} num_groups groups process_set scale_local_gradients"
+        if is_tensorflows
+        else f"{first} num_groups groups",
+        of_optimizer | {"num_groups": 0},
+    )
+    assert stated(hvd.PartialDistributedOptimizer) == (
+        f"{first} {passes} groups process_set local_layers scale_local_gradients",
+        of_optimizer | {"local_layers": None},
+    )
+    factors = {"prescale_factor": 1.0, "postscale_factor": 1.0}
+    assert stated(hvd.allreduce) == (
+        "value name average prescale_factor postscale_factor op compression",
+        {"name": None, "average": None if is_tensorflows else True, "op": None, **factors},
+    )
+    assert stated(hvd.load_model) == (
+        "filepath custom_optimizers custom_objects compression legacy_opts",
+        {"custom_optimizers": None, "custom_objects": None, "legacy_opts": False},
+    )
+    with pytest.raises(TypeError, match=r"allreduce\(\): got an unexpected keyword argument 'mean'"):
+        hvd.allreduce(1.0, mean=True)
 
 
 def test_global_variables_need_a_session(hvd: ModuleType) -> None:
@@ -132,7 +178,7 @@ def test_load_model_without_an_optimizer(hvd: ModuleType, keras: ModuleType, tmp
 @pytest.mark.skipif(BACKEND != "tensorflow" or LEGACY, reason="once is enough")
 def test_other_backends_are_refused() -> None:
     keras = SimpleNamespace(backend=SimpleNamespace(backend=lambda: "openvino"))
-    from horovod._keras import framework_of
+    from horovod._keras.backend import framework_of
 
     with pytest.raises(ImportError, match="of Keras' backend openvino"):
         framework_of(keras)

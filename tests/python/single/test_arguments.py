@@ -434,7 +434,8 @@ def test_names_without_a_meaning_are_told_and_end_nothing(tmp_path: Path, capsys
         ("roda-conformance", ["--nosuch"], "--nosuch"),
         ("roda-conformance", ["--ranks", "2"], "--plugin is required"),
         ("roda-conformance", ["--plugin", "tcp", "--ranks", "65"], "is no number from 1 to 64"),
-        ("roda-config", ["--libs"], "usage: roda-config"),
+        ("roda-config", ["--libs"], "roda-config: unrecognized arguments: --libs"),
+        ("roda-config", [], "roda-config: --cflags or --plugindir is missing"),
     ],
 )
 def test_tools_end_with_two_for_wrong_usage(tool: str, arguments: list[str], told: str) -> None:

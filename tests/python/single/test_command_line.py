@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from horovod import build_plugin, command_line
+from horovod import build_plugin, command_line, tools
 from horovod.doctor import page
 from horovod.observe import doctor, top, trace
 from horovod.runner import options
@@ -22,6 +22,7 @@ from traces import Job
 PARSERS = {
     "horovodrun": options.make_parser,
     "roda-build-plugin": build_plugin._parser,
+    "roda-config": tools.config_parser,
     "roda-info --doctor": page._parser,
     "roda-doctor": doctor._parser,
     "roda-top": top._parser,
@@ -133,7 +134,7 @@ def test_what_can_not_be_read_is_told_in_words(
 
 
 CALLS = {
-    "roda-config": "import sys; sys.argv = ['roda-config', '--version']; from horovod.tools import config as main",
+    "roda-config": "import sys; sys.argv = ['roda-config', '--plugindir']; from horovod.tools import config as main",
     "roda-doctor": "from horovod.observe.doctor import main",
     "roda-trace": "from horovod.observe.trace import main",
     "horovodrun": "from horovod.runner.launch import run_commandline as main",

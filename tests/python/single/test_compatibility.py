@@ -121,7 +121,7 @@ def resolve(name: str, places: list[str]) -> tuple[str, Any]:
             continue
     owners = [look_up(place) for place in places]
     if "horovod.keras" in places or "horovod.tensorflow.keras" in places:
-        owners.append(look_up("horovod._keras"))
+        owners += [look_up("horovod._keras"), look_up("horovod._keras.optimizer")]
     owners += [each for owner in owners for each in vars(owner).values() if inspect.isclass(each)]
     owners.append(optimizer_class())
     pattern = name.rpartition(".")[2]

@@ -371,6 +371,9 @@ def test_why_a_command_failed() -> None:
     assert run(["sh", "-c", "kill -SEGV $$"], 10).why == "it was ended by SIGSEGV"
     assert run(["sh", "-c", "exit 4"], 10).why == "it ended with status 4 and printed nothing"
     assert "No such file" in run(["/nowhere"], 10).why
+    session = [sys.executable, "-c", "import os; print(os.getsid(0))"]
+    assert int(run(session, 10, may_ask=True).stdout) == os.getsid(0) != int(run(session, 10).stdout)
+    assert run(["sleep", "9"], 0.01, may_ask=True).why == "it did not end in time"
     said = "roda-perf: the cause\nroda-perf: rank 1 ended with 1\n"
     found = selftest._judge("tcp", Ended(1, "", said), None)
     assert found.state == BROKEN

@@ -172,10 +172,9 @@ def test_memory_that_is_not_laid_out_as_ours(rooms: bytes, tmp_path: Path) -> No
         flight._LiveHost(tmp_path / "memory").read()
 
 
-def test_a_host_whose_name_is_a_path(tmp_path: Path) -> None:
+def test_a_host_whose_name_is_a_path_and_a_folder_that_is_made(tmp_path: Path) -> None:
     rank = flight._rank(memory(host=b"../../up"))
     assert rank is not None
-    (tmp_path / "a/b").mkdir(parents=True)
     flight.write_dump([rank], tmp_path / "a/b")
     assert [each.name for each in (tmp_path / "a/b").iterdir()] == ["roda-flight..._.._up.7.1.json"]
 

@@ -78,6 +78,8 @@ def test_what_a_star_imports(binding: str) -> None:
         assert set(dir(hvd)) - set(names) == hidden
     if binding == "horovod":
         assert {"run", "roda_version"} <= set(dir(hvd)) & set(names)
+        assert {"common", "runner"} <= set(dir(hvd)), "parts that are imported"
+        assert not {"Any", "importlib", "conflict"} & set(dir(hvd))
 
 
 def test_both_modules_of_keras_have_the_same_names() -> None:

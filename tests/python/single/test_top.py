@@ -116,6 +116,12 @@ def test_a_rank_that_submits_more_meanwhile_does_not_wait() -> None:
     assert (told.awaited, told.awaits, told.waits) == (1, pytest.approx(0.1), pytest.approx(0.7))
 
 
+def test_the_next_step_may_begin_in_the_tick_in_which_the_wait_ended() -> None:
+    steps = [operation(name, at, at + 2, at + 2, at + 2, last=1) for at in range(0, 8, 2) for name in ("a", "b")]
+    in_no_time = [operation("c", 8, 8, 8, 8, last=1)]
+    assert rates(rank(0, []), rank(10, steps + in_no_time)).awaits == pytest.approx(0.8)
+
+
 def test_a_look_is_a_line_of_json() -> None:
     told = json.loads(top.as_json([rates(steps_of_rank(2, 8, 7), steps_of_rank(2, 8, 8))], {"b": "it sleeps"}))
     assert told["ranks"][0]["steps_per_second"] == 0.5
@@ -165,6 +171,11 @@ def test_the_one_job_is_found_and_several_are_listed(monkeypatch: pytest.MonkeyP
     first.pid = mine
     found[mine] = [first]
     assert jobs.find_job("roda-top") == mine
+    with subprocess.Popen([sys.executable, "-c", "import sys\nsys.stdin.read()"], stdin=subprocess.PIPE) as program:
+        first.pid = program.pid
+        assert "import sys sys.stdin" in jobs._about(mine, [first])
+        program.communicate()
+    first.pid = mine
     found[mine + 1] = [first]
     with pytest.raises(
         flight.NoRecordError, match=rf"2 jobs run here; say which, as roda-top PID:\n  {mine}: 1 rank, "

@@ -19,7 +19,7 @@ std::int32_t depth_of(std::int64_t nodes, std::int64_t fan_out) {
   return depth;
 }
 
-// Of a rank with so many messages, which hears so many records that name all tensors.
+// The processor time of a rank with so many messages, which hears so many records that name all tensors.
 double cpu_of(const ControlOptions& options, double messages, double records) {
   return messages * options.overhead_us + records * options.tensors * options.tensor_us;
 }

@@ -124,7 +124,8 @@ class Translator {
     const schedule::ChunkRun run{operand.space, operand.first, operand.count};
     return of_runs({&run, 1});
   }
-  // Of the stage's data. Counted first: equal ranks come to equal bits.
+  // The share of the stage's data that the chunks are. Chunks are counted before they are divided: equal ranks come to
+  // equal bits.
   double of_runs(std::span<const schedule::ChunkRun> runs) const {
     const roda_collective_entry& data = schedule::entry_of(program_.collective);
     if (data.input == RODA_NOTHING) return 0;
@@ -179,7 +180,7 @@ std::string too_large(const Algorithm& algorithm) {
   return "too large: " + std::string(schedule::collective_name(algorithm.collective)) + "/" + algorithm.name;
 }
 
-// Of messages: one rank's schedule is enough.
+// The costs of a schedule of messages: one rank's is enough.
 ProgramCosts costs_of(const Algorithm& algorithm, Schedule rank, std::int32_t shares, bool relative) {
   std::vector<Schedule> alone;
   alone.push_back(std::move(rank));

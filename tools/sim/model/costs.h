@@ -45,7 +45,7 @@ using LaneCosts = std::vector<Rounds>;
 
 struct ProgramCosts {
   bool relative = false;  // peers are distances around the circle of the group's ranks
-  // Of the stage's data: copied into the block that peers see before the lanes, out of it after them, and the
+  // Shares of the stage's data: copied into the block that peers see before the lanes, out of it after them, and the
   // contribution where it does not lie in the output.
   double copy_in = 0, copy_out = 0, carry = 0;
   std::vector<LaneCosts> lanes;
@@ -60,7 +60,7 @@ struct StagePart {
   std::int32_t root = 0;
   std::int32_t shares = 0;  // members that chunks belong to
   double fraction = 1;      // share of the whole tensor that is this stage's data
-  // Of the whole tensor: copied before the stage's lanes, and after them.
+  // Shares of the whole tensor: copied before the stage's lanes, and after them.
   double before = 0, after = 0;
   bool in_place = true;  // the contribution lies in the output
   const ProgramCosts* program = nullptr;

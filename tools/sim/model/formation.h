@@ -9,7 +9,7 @@
 
 namespace roda::sim {
 
-// Of all ranks together.
+// Counted over all ranks together.
 struct FormationCost {
   double values = 0;        // put into the store
   double requests = 0;      // to it; where ranks wait long, up to one more of each, which asks for failures

@@ -115,7 +115,7 @@ void Playback::handle_departure(const Departure& departure) {
   const std::int32_t piece = message.tag / tags_;
   const Place place = place_of(message.tag % tags_);
   if (trace_ != nullptr) {
-    // It waited for the message before it, unless it began when it was handed over.
+    // The message waited for the one before it, unless it began when it was handed over.
     const Time handed =
         (owner.pulls ? request_time(slot) : 0) + (message.cause < 0 ? 0 : trace_->records[at(message.cause)].end);
     const bool queued = departure.began > handed && owner.last_wire >= 0;

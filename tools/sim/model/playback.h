@@ -158,7 +158,7 @@ class Playback {
   std::int32_t signal_tag(std::size_t stage, std::int32_t part, std::int32_t signal) const;
   std::int32_t lane_tag(std::size_t stage, const LaneState& state, std::int32_t lane) const;
   Place place_of(std::int32_t tag) const;
-  // Of PieceRun::lanes.
+  // The index of a lane in PieceRun::lanes.
   std::int32_t index_of(std::int32_t actor, const Place& place) const {
     return place.part % options_.stages[place.stage].in_flight * lanes_of(actor, place.stage) + place.lane;
   }

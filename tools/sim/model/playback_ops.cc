@@ -42,7 +42,7 @@ std::int32_t Playback::segments(std::size_t stage, double bytes) const {
   return count <= 1 ? 1 : count >= kMostSegments ? kMostSegments : static_cast<std::int32_t>(count + 0.999999);
 }
 
-// Of all of the op's messages.
+// The processor time that all messages of the op take.
 Time Playback::overhead(const Actor& actor, std::size_t stage, const Cost& op, double bytes) const {
   const double messages = std::max(1.0, bytes / options_.stages[stage].segment_bytes);
   const Level& level = cluster_.levels[at(actor.slots[at(op.peer)].level)];
@@ -109,7 +109,7 @@ void Playback::begin_stage(std::int32_t actor, std::int32_t run, std::int32_t ca
   begin_parts(actor, run, cause);
 }
 
-// What begins may end at once, and others with it.
+// An op that begins may end at once, and others with it.
 void Playback::begin_parts(std::int32_t actor, std::int32_t run, std::int32_t cause) {
   PieceRun& piece = states_[at(actor)].runs[at(run)];
   const std::int32_t number = piece.piece;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kRoundingOfTimes = 16;  // picoseconds, of sums of rounded times
 
-// Of the dimensions behind those whose `lengths` are given.
+// Extrapolates over the dimensions behind those whose `lengths` are given.
 std::optional<double> extrapolate_rest(const std::vector<Dimension>& dimensions, const Measure& measure,
                                        const std::vector<std::int64_t>& lengths, bool* whole) {
   if (lengths.size() == dimensions.size()) return measure(lengths);
@@ -156,8 +156,7 @@ class Simulation {
     return {outcome_.pieces, 2 * stride, stride, is_costly ? kSamePieceRoughly : kSamePiece};
   }
 
-  // What happens to one rank in a round comes to its neighbour in the next: a rhythm can be as long as there are
-  // classes.
+  // An event of one rank in a round comes to its neighbour in the next: a rhythm can be as long as there are classes.
   Dimension rounds_dimension(std::int64_t repeat) const {
     const auto classes = static_cast<std::int64_t>(actors_.actors.size());
     return {repeat, std::max<std::int64_t>(32, 2 * classes), std::max<std::int64_t>(24, classes)};

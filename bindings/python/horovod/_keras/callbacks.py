@@ -9,7 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from horovod import _keras, _roda
+from horovod import _roda
+from horovod._keras.backend import framework_of
+from horovod._keras.binding import BesideCallback
+from horovod._keras.optimizer import Distributed
+from horovod._keras.values import collective
+from horovod._keras.variables import fetch_state, variables_of
 from horovod.common.basics import Average
 
 
@@ -17,7 +22,7 @@ def _number(value: Any) -> float:
     return float(value.numpy() if hasattr(value, "numpy") else value)
 
 
-class BroadcastGlobalVariablesCallbackImpl(_keras.BesideCallback):
+class BroadcastGlobalVariablesCallbackImpl(BesideCallback):
     """Gives all ranks the root's model and optimizer at the end of the first batch, when all variables are there.
 
     Parameters
@@ -47,27 +52,27 @@ class BroadcastGlobalVariablesCallbackImpl(_keras.BesideCallback):
         """Refuse what would hang, and leave XLA out of it where it has no kernels of ours."""
         super().set_model(model)
         optimizer = getattr(model, "optimizer", None)
-        if isinstance(getattr(optimizer, "inner_optimizer", None), _keras.Distributed):
+        if isinstance(getattr(optimizer, "inner_optimizer", None), Distributed):
             raise ValueError(
                 "The distributed optimizer is inside of a LossScaleOptimizer, where ranks whose gradients overflow do "
                 "not reduce and the others wait. Compile the model with "
                 "DistributedOptimizer(LossScaleOptimizer(optimizer))."
             )
-        if isinstance(optimizer, _keras.Distributed) and not _keras.framework_of(self.keras).XLA_HAS_OPS:
+        if isinstance(optimizer, Distributed) and not framework_of(self.keras).XLA_HAS_OPS:
             model.jit_compile = False
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
         """Broadcast, once."""
         if self.broadcast_done:
             return
-        _keras.fetch_state(self.model)
-        variables = [*self.model.weights, *_keras.variables_of(self.model.optimizer)]
+        fetch_state(self.model)
+        variables = [*self.model.weights, *variables_of(self.model.optimizer)]
         variables = [variable for variable in variables if id(variable) not in self._local]
-        _keras.framework_of(self.keras).broadcast_variables(variables, self.root_rank)
+        framework_of(self.keras).broadcast_variables(variables, self.root_rank)
         self.broadcast_done = True
 
 
-class MetricAverageCallbackImpl(_keras.BesideCallback):
+class MetricAverageCallbackImpl(BesideCallback):
     """Replaces an epoch's metrics by their averages over the ranks; stands before callbacks that use them.
 
     Parameters
@@ -88,12 +93,11 @@ class MetricAverageCallbackImpl(_keras.BesideCallback):
         if names:
             values = np.array([_number(logs[name]) for name in names])
             name = "metrics." + ".".join(names)  # so that ranks with other metrics don't get these
-            logs.update(zip(names, map(float, _keras.allreduce(
-                self.keras, values, name, None, 1.0, 1.0, Average, _keras.framework_of(self.keras).hvd.Compression.none
-            ))))  # fmt: skip
+            averages = collective(self.keras, "allreduce", values, name=name, op=Average)
+            logs.update(zip(names, map(float, averages)))
 
 
-class LearningRateScheduleCallbackImpl(_keras.BesideCallback):
+class LearningRateScheduleCallbackImpl(BesideCallback):
     """Sets the learning rate to ``initial_lr * multiplier(epoch)``.
 
     Parameters
@@ -157,7 +161,7 @@ class LearningRateScheduleCallbackImpl(_keras.BesideCallback):
         momentum = getattr(self.model.optimizer, "momentum", None)
         if not self.momentum_correction or momentum is None or (isinstance(momentum, float) and momentum == 0.0):
             return False
-        compiled = _keras.framework_of(self.keras).COMPILES and not self.model.run_eagerly
+        compiled = framework_of(self.keras).COMPILES and not self.model.run_eagerly
         if compiled and isinstance(momentum, (int, float)):
             warnings.warn("momentum_correction has no effect: Keras compiled the momentum into the step.", stacklevel=3)
             return False
@@ -185,7 +189,7 @@ class LearningRateScheduleCallbackImpl(_keras.BesideCallback):
             self._adjust_learning_rate(self.current_epoch)
 
     def _adjust_learning_rate(self, epoch: float) -> None:
-        _keras.fetch_state(self.model)
+        fetch_state(self.model)
         optimizer = self.model.optimizer
         old, new = _number(optimizer.learning_rate), self.initial_lr * self.multiplier(epoch)
         optimizer.learning_rate = new
@@ -236,10 +240,7 @@ class LearningRateWarmupCallbackImpl(LearningRateScheduleCallbackImpl):
             size = _roda.size()
             return 1.0 / size * (epoch * (size - 1) / warmup_epochs + 1)
 
-        super().__init__(
-            initial_lr, multiplier, start_epoch=0, end_epoch=warmup_epochs, staircase=False,
-            momentum_correction=momentum_correction, steps_per_epoch=steps_per_epoch,
-        )  # fmt: skip
+        super().__init__(initial_lr, multiplier, 0, warmup_epochs, False, momentum_correction, steps_per_epoch)
         self.verbose = verbose
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -250,7 +251,7 @@ class LearningRateWarmupCallbackImpl(LearningRateScheduleCallbackImpl):
             print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {rate:g}.")
 
 
-class BestModelCheckpointImpl(_keras.BesideCallback):
+class BestModelCheckpointImpl(BesideCallback):
     """Saves the model of the best epoch, to a `filepath` that is set later.
 
     Parameters as in ``keras.callbacks.ModelCheckpoint``.
@@ -266,9 +267,13 @@ class BestModelCheckpointImpl(_keras.BesideCallback):
     ) -> None:
         super().__init__(
             filepath="best.weights.h5" if save_weights_only else "best.keras",  # which Keras checks
-            monitor=monitor, verbose=verbose, save_best_only=True, save_weights_only=save_weights_only, mode=mode,
+            monitor=monitor,
+            verbose=verbose,
+            save_best_only=True,
+            save_weights_only=save_weights_only,
+            mode=mode,
             save_freq=save_freq,
-        )  # fmt: skip
+        )
         self.filepath: str | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:

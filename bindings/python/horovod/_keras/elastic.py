@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from horovod import _keras, _roda
+from horovod import _roda
+from horovod._keras.backend import framework_of
+from horovod._keras.binding import BesideCallback
+from horovod._keras.variables import build, fetch_state, variables_of
 from horovod.common.elastic import ObjectState, State
 
 
@@ -37,17 +40,17 @@ class KerasStateImpl(ObjectState):
         self.model = model
         self.optimizer = model.optimizer if optimizer is None else optimizer
         if self.optimizer is not None and not getattr(self.optimizer, "built", False):
-            _keras.build(self.optimizer, model.trainable_variables)
+            build(self.optimizer, model.trainable_variables)
         self._saved_values: list[np.ndarray] = []
-        self._framework = _keras.framework_of(self.keras)
+        self._framework = framework_of(self.keras)
         super().__init__(self._framework.broadcast_object, _roda.rank, **kwargs)
         self._save_variables()
 
     def _variables(self) -> list[Any]:
-        return [*self.model.weights, *([] if self.optimizer is None else _keras.variables_of(self.optimizer))]
+        return [*self.model.weights, *([] if self.optimizer is None else variables_of(self.optimizer))]
 
     def _save_variables(self) -> None:
-        _keras.fetch_state(self.model)
+        fetch_state(self.model)
         self._saved_values = [np.array(variable.numpy()) for variable in self._variables()]
 
     def save(self) -> None:
@@ -63,13 +66,13 @@ class KerasStateImpl(ObjectState):
 
     def sync(self) -> None:
         """Give all ranks what rank 0 has; collective."""
-        _keras.fetch_state(self.model)
+        fetch_state(self.model)
         self._framework.broadcast_variables(self._variables(), 0)
         self._save_variables()
         super().sync()
 
 
-class CommitStateCallbackImpl(_keras.BesideCallback):
+class CommitStateCallbackImpl(BesideCallback):
     """Commits the state every so many batches, and at the end of every epoch.
 
     Parameters
@@ -102,7 +105,7 @@ class CommitStateCallbackImpl(_keras.BesideCallback):
         self.state.commit()
 
 
-class UpdateBatchStateCallbackImpl(_keras.BesideCallback):
+class UpdateBatchStateCallbackImpl(BesideCallback):
     """Keeps ``state.batch``, and tells Keras' progress that an epoch which is gone on with is shorter.
 
     Parameters
@@ -136,7 +139,7 @@ class UpdateBatchStateCallbackImpl(_keras.BesideCallback):
         self.state.batch = 0
 
 
-class UpdateEpochStateCallbackImpl(_keras.BesideCallback):
+class UpdateEpochStateCallbackImpl(BesideCallback):
     """Keeps ``state.epoch``: epochs that are done, also those before the last reset.
 
     Parameters

@@ -13,16 +13,26 @@ from horovod.common.process_sets import ProcessSet
 class DenseReducer:
     """Reduces gradients; arguments and methods as of ``horovod.tensorflow._gradients.GradientReducer``.
 
-    There are no sparse gradients, and no groups: all travel as one.
+    The first argument is the framework's function. There are no sparse gradients, and no groups: all gradients travel
+    as one. The `options` of these, and of devices, are ignored.
     """
 
     def __init__(
-        self, grouped_allreduce: Callable[..., list[Any]], name: str, compression: Any, op: int,
-        gradient_predivide_factor: float, process_set: ProcessSet, scale_local: bool,
-    ) -> None:  # fmt: skip
+        self,
+        grouped_allreduce: Callable[..., list[Any]],
+        name: str,
+        *,
+        compression: Any,
+        op: int,
+        gradient_predivide_factor: float,
+        process_set: ProcessSet,
+        scale_local_gradients: bool,
+        **options: Any,
+    ) -> None:
+        del options
         if gradient_predivide_factor != 1.0 and op != Average:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
-        self._grouped_allreduce = grouped_allreduce  # the framework's
+        self._grouped_allreduce = grouped_allreduce
         self._name = name
         self._how = {
             "compression": compression,
@@ -33,7 +43,7 @@ class DenseReducer:
         }
         self._process_set = process_set
         self._claimant = Claimant(process_set)
-        self._scale_local = scale_local
+        self._scale_local = scale_local_gradients
         self._local: set[str] = set()
 
     def register_local(self, variable: Any) -> None:

@@ -1,4 +1,4 @@
-"""Optimizers of frameworks that trace programs: what stands before their tensors' names."""
+"""The prefixes of tensors' names for optimizers of frameworks that trace programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOTAL = 1 << 33  # a value and what it lacks to this: the largest of each add u
 
 
 class Claimant:
-    """One optimizer, of a framework that traces programs: the number in what was traced once stays.
+    """One optimizer of a framework that traces programs: a traced program keeps the number that it was traced with.
 
     Parameters
     ----------

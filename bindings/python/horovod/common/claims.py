@@ -30,7 +30,7 @@ class Claims:
         return self._last
 
     def place(self, names: Iterable[str], made_as: int) -> int:
-        """Return how many optimizers that claimed one of the names before were made before, where they are counted."""
+        """Return how many earlier optimizers claimed one of these names, where optimizers are counted."""
         earlier: set[int] = set()
         for name in names:
             earlier |= {other for other in self._users.setdefault(name, set()) if other < made_as}

@@ -29,7 +29,7 @@ class Fault(ValueError):
         self._path, self._found, self._expected = "", found, expected
 
     def below(self, step: str) -> Fault:
-        """Return it as seen from one level up."""
+        """Return the fault as seen from one level up."""
         self._path = step + self._path
         return self
 
@@ -108,7 +108,7 @@ def anything() -> Check:
 
 
 def optional(check: Check) -> Check:
-    """The same, or null."""
+    """A field that is as `check` says, or null."""
     return Check(f"{check.expected}, or null", lambda value: None if value is None else check.take(value))
 
 

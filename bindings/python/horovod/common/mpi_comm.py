@@ -1,4 +1,4 @@
-"""mpi4py communicators as arguments, without importing mpi4py: whoever passes one has done that."""
+"""mpi4py communicators as arguments, without importing mpi4py: a program that passes one has imported it."""
 
 from __future__ import annotations
 

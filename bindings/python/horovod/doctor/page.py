@@ -82,7 +82,7 @@ def unusable(findings: Sequence[Finding], asked: Iterable[str]) -> list[str]:
 
 
 def with_causes(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings; what failed and may have done so for another one's sake says what to do first."""
+    """Return the findings; one that may have failed because of another says what to do first."""
     launcher = next((each for each in findings if each.section == "MPI" and each.state in (BROKEN, ABSENT)), None)
     shared = next((each for each in findings if each.name == machine.SHARED_MEMORY and each.state == WARNING), None)
 

@@ -157,7 +157,7 @@ def _bandwidth(ended: Ended) -> float | None:
 
 
 def _why(ended: Ended) -> str:
-    """Return what the ranks said, rather than who ended."""
+    """Return the ranks' own words, rather than the launcher's."""
     if '"WRONG"' in ended.stdout:
         return "their sums were wrong"
     told = re.findall(r"roda-perf: (?!rank \d+ ended)(.*)", ended.stderr)

@@ -84,7 +84,7 @@ def ask_engine(with_torch: bool) -> tuple[Mapping[str, Any], Finding]:
 
 
 def installation(answer: Mapping[str, Any]) -> Iterator[Finding]:
-    """Tell what this is, and which libraries it has loaded."""
+    """Tell which engine this is, and which libraries it has loaded."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield _installed("Python", OK, f"{version}, {sys.implementation.name}", path=sys.executable)
     versions = f"horovod {horovod.__version__}, Roda {horovod.roda_version}"

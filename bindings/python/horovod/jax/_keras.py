@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import horovod.jax as hvd
-from horovod._keras import shared
 from horovod._keras.reducer import DenseReducer
-from horovod.common.process_sets import ProcessSet
+from horovod._keras.variables import shared
 
 COMPILES = True
 XLA_HAS_OPS = True
@@ -58,11 +57,6 @@ class _Reducer(DenseReducer):
         return self.reduce(gradients, variables) if is_last else list(gradients)
 
 
-def make_reducer(
-    name: str, device_dense: str, device_sparse: str, compression: Any, sparse_as_dense: bool, op: int,
-    gradient_predivide_factor: float, groups: Any, process_set: ProcessSet, scale_local_gradients: bool,
-) -> DenseReducer:  # fmt: skip
-    """Return what reduces gradients."""
-    return _Reducer(
-        hvd.grouped_allreduce, name, compression, op, gradient_predivide_factor, process_set, scale_local_gradients
-    )
+def make_reducer(name: str, **options: Any) -> DenseReducer:
+    """Return the reducer of an optimizer's gradients; options as of ``DenseReducer``."""
+    return _Reducer(hvd.grouped_allreduce, name, **options)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import keras
 
-from horovod._keras import bind, callbacks as _impl
+from horovod._keras import callbacks as _impl
+from horovod._keras.binding import bind
 
 BroadcastGlobalVariablesCallback = bind(_impl.BroadcastGlobalVariablesCallbackImpl, keras)
 MetricAverageCallback = bind(_impl.MetricAverageCallbackImpl, keras)

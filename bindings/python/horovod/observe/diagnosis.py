@@ -23,7 +23,7 @@ def ranks_in_words(ranks: Iterable[int]) -> str:
 
 
 def _runs_in_words(runs: Sequence[tuple[int, int]]) -> str:
-    """Return the same of ranks from the first to the last of each pair."""
+    """Return runs of ranks in words, each given by its first and its last rank."""
     words = []
     for first, last in runs:
         words += [f"{first} to {last}"] if last > first + 1 else [str(each) for each in sorted({first, last})]

@@ -48,7 +48,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "job",
         nargs="*",
-        help="process id of a rank or the launcher (by default of the job that runs here), or dumps, or their folders",
+        help="process id of a rank or the launcher, or dumps, or folders of dumps (default: the job that runs here)",
     )
     add_others(parser)
     add_version(parser)
@@ -73,7 +73,7 @@ def _read(options: argparse.Namespace, job: str) -> list[flight.Rank]:
 
 @tool
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print it.
+    """Print what the job does.
 
     Parameters
     ----------

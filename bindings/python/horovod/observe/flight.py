@@ -81,12 +81,12 @@ class Operation:
 
     @property
     def waits(self) -> bool:
-        """Not every rank has submitted it."""
+        """Whether some rank has not submitted the operation."""
         return not (self.agreed or self.ended)
 
     @property
     def runs(self) -> bool:
-        """Every rank has submitted it, and it has not ended here."""
+        """Whether every rank has submitted the operation, and it has not ended here."""
         return bool(self.agreed) and not self.ended
 
 
@@ -271,7 +271,7 @@ class LiveJob:
         return sorted((rank for host in self._hosts for rank in host.read()), key=lambda rank: rank.rank)
 
     def look(self) -> list[Rank]:
-        """Return the same with the ranks' stacks: they are asked for them, and have a second to answer."""
+        """Return what the ranks have recorded, with their stacks, for which they are asked, within a second."""
         return _with_stacks(self.read())
 
     def hosts(self) -> list[str]:
@@ -380,7 +380,7 @@ def open_marked(mark: str) -> LiveJob:
 
 
 def as_dict(ranks: Iterable[Rank]) -> dict[str, object]:
-    """Return what a dump has, as the engine writes it."""
+    """Return the content of a dump, as the engine writes it."""
     told = []
     for rank in ranks:
         fields = asdict(rank)
@@ -390,7 +390,8 @@ def as_dict(ranks: Iterable[Rank]) -> dict[str, object]:
 
 
 def write_dump(ranks: Sequence[Rank], folder: Path) -> None:
-    """Write what a host's ranks have recorded into a folder, under the name that the engine gives it."""
+    """Write what a host's ranks have recorded into a folder, which is made, under the name that the engine gives it."""
+    folder.mkdir(parents=True, exist_ok=True)
     host = ranks[0].host.replace("/", "_")  # as the memory of somebody else's processes may say
     path = folder / f"roda-flight.{host}.{ranks[0].pid}.{ranks[0].generation}.json"
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
@@ -398,7 +399,7 @@ def write_dump(ranks: Sequence[Rank], folder: Path) -> None:
 
 
 def save(pid: int, folder: str) -> None:
-    """Write dumps for who is about to end a job, which may hang; those that its engine has written stay."""
+    """Write dumps before a job that may hang is ended; dumps that its engine has written stay."""
     try:
         open_job(pid).save(Path(folder))
     except (NoRecordError, OSError) as error:

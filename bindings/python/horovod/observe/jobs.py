@@ -47,7 +47,7 @@ def jobs() -> dict[int, list[flight.Rank]]:
 def _about(pid: int, ranks: list[flight.Rank]) -> str:
     first = min(ranks, key=lambda rank: rank.rank)
     words = Path(f"/proc/{first.pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-    command = printable(" ".join(words)).strip()
+    command = printable(" ".join(" ".join(words).split()))  # of a program behind -c in one line
     short = f"{command[:_MOST_OF_COMMAND]}…" if len(command) > _MOST_OF_COMMAND else command
     seconds = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - first.started) / 1e9
     return f"{pid}: {first.size} rank{'s' if first.size > 1 else ''}, {len(ranks)} here, for {seconds:.0f} s: {short}"

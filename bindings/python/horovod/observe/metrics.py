@@ -66,11 +66,11 @@ class Metrics:
 
     @property
     def port(self) -> int | None:
-        """The one that is listened on."""
+        """The port that is listened on."""
         return self._door.port if self._door else None
 
     def _reply(self, heard: bytearray) -> bytes | None:
-        """Return what is answered to an HTTP request, once all of it has come."""
+        """Return the answer to an HTTP request, once all of the request has come."""
         if b"\r\n\r\n" not in heard and b"\n\n" not in heard:
             return None
         method, _, rest = bytes(heard).partition(b" ")
@@ -80,7 +80,7 @@ class Metrics:
         return head if method == b"HEAD" else head + body
 
     def tell(self, told: Sequence[Rates]) -> None:
-        """Publish them. Readers of the file see the old ones or the new ones."""
+        """Publish the metrics. Readers of the file see the old ones or the new ones."""
         self._text = prometheus(told)
         if self._file is not None:
             fresh = self._file.with_name(f".{self._file.name}.{os.getpid()}")

@@ -32,9 +32,9 @@ Answer = TypeVar("Answer")
 
 
 def add_others(parser: argparse.ArgumentParser) -> None:
-    """Add which hosts are asked, and how they are reached."""
+    """Add the options that say which hosts are asked, and how they are reached."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("-H", "--hosts", default="", help="hosts to ask by ssh: host1,host2; by default the job's")
+    which.add_argument("-H", "--hosts", default="", help="hosts to ask by ssh: host1,host2 (default: the job's)")
     which.add_argument("--here", action="store_true", help="look at this host alone")
     add_ssh(parser)
     parser.add_argument("--marked", help=argparse.SUPPRESS)  # what another host asks: ranks with this variable
@@ -51,6 +51,7 @@ class _Child(Generic[Answer]):
         self._heard = time.monotonic()
         self._parse = parse
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (the thread closes it)
+        # Not by horovod.child: the other host's answers are read one by one, as they come.
         self._process = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._errors, text=True,
             errors="replace", start_new_session=True,  # without a terminal to ask for a password at
@@ -84,7 +85,7 @@ class _Child(Generic[Answer]):
         return self.why or ("" if self.told.is_set() else "it has not answered yet")
 
     def end(self) -> None:
-        """End it, with the remote shell's own children."""
+        """End the child, with the remote shell's own children."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -55,12 +55,15 @@ def _ends(rank: flight.Rank) -> list[list[int]]:
 
 
 def _waits_by_last(rank: flight.Rank) -> dict[int, list[Interval]]:
-    """Return when a rank waited, and submitted nothing, for each rank that came last then."""
+    """Return when a rank waited, and submitted nothing, for each rank that came last then.
+
+    Times are of a coarse clock: the next step may submit in the tick in which the last one's operations were agreed.
+    """
     submitted = sorted(each.submitted for each in rank.operations)
     waits: dict[int, list[Interval]] = defaultdict(list)
     for each in rank.operations:
-        if each.agreed and each.awaited_rank not in (-1, rank.rank):
-            waits[each.awaited_rank].append((submitted[bisect_right(submitted, each.agreed) - 1], each.agreed))
+        if each.agreed > each.submitted and each.awaited_rank not in (-1, rank.rank):
+            waits[each.awaited_rank].append((submitted[bisect_left(submitted, each.agreed) - 1], each.agreed))
     return {last: union(own) for last, own in waits.items()}
 
 
@@ -99,13 +102,13 @@ def rates(before: flight.Rank, after: flight.Rank) -> Rates:
 
 
 def line_of(told: Sequence[Rates]) -> str:
-    """Return what another host is told of this one's ranks."""
+    """Return the line that tells another host of this one's ranks."""
     numbers = [{name: value for name, value in vars(each).items() if name != "rank"} for each in told]
     return json.dumps({**flight.as_dict(in_brief(each.rank) for each in told), "rates": numbers})
 
 
 def rates_of(line: str) -> list[Rates]:
-    """Return what a line of another host tells.
+    """Return the rates in a line of another host.
 
     Raises
     ------

@@ -41,7 +41,7 @@ def length(intervals: Iterable[Interval]) -> float:
 
 
 def within(intervals: Sequence[Interval], window: Interval) -> list[Interval]:
-    """Return what of a :func:`union` lies in a window."""
+    """Return the parts of a :func:`union` that lie in a window."""
     first = max(bisect_right(intervals, (window[0], math.inf)) - 1, 0)
     last = bisect_left(intervals, (window[1], -math.inf), first)
     cut = ((max(begin, window[0]), min(end, window[1])) for begin, end in intervals[first:last])
@@ -49,7 +49,7 @@ def within(intervals: Sequence[Interval], window: Interval) -> list[Interval]:
 
 
 def _minus(intervals: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """Return what of a :func:`union` lies in none of another one."""
+    """Return the parts of a :func:`union` that lie in none of another one."""
     rest: list[Interval] = []
     for begin, end in intervals:
         for taken in within(others, (begin, end)):
@@ -242,7 +242,7 @@ def _phases_of(timeline: RankTimeline, use: Use) -> Iterable[tuple[str, Interval
 def _split(
     of_rank: Mapping[str, Sequence[Interval]], order: Sequence[str], window: Interval
 ) -> dict[str, list[Interval]]:
-    """Return when the furthest tensor is at what, of the phases in order."""
+    """Return when the furthest tensor is in which phase."""
     split: dict[str, list[Interval]] = {}
     taken: list[Interval] = []
     for phase in order:
@@ -337,7 +337,7 @@ def _seconds_apart(rank: RankSteps, other: RankSteps) -> float:
 
 
 def check_run(rank: RankSteps, ranks: Iterable[RankSteps]) -> None:
-    """See that a rank's timeline is of the same run as those of its host.
+    """Check that a rank's timeline is of the same run as those of its host.
 
     Raises
     ------

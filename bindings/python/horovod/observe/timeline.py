@@ -103,7 +103,7 @@ class RankTimeline:
 
 @dataclass
 class _Event:
-    """One of the file; most of them tell of the tensor that is called as the process with their pid is."""
+    """An event of the file. Most events tell of a tensor, whose name is that of the process with the event's pid."""
 
     ph: str = of(text(8))
     pid: int | None = of(whole(), default=None)

@@ -116,9 +116,10 @@ def _parser() -> Parser:
     add_others(parser)
     add_version(parser)
     parser.add_argument(
-        "pid", type=int, nargs="?", help="process id of a rank or the launcher; by default of the one job here"
+        "pid", type=int, nargs="?", help="process id of a rank or the launcher (default: the job that runs here)"
     )
-    parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="time between looks (1)")
+    interval = "seconds between looks (default: 1)"
+    parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help=interval)
     parser.add_argument("--once", action="store_true", help="look once, over one interval, and end")
     parser.add_argument("--json", action="store_true", help="print a line of JSON at each look")
     parser.add_argument("--quiet", action="store_true", help="show nothing; only write metrics for Prometheus")
@@ -190,7 +191,7 @@ class _Terminal:
 
     @property
     def size(self) -> os.terminal_size | None:
-        """Its columns and lines; None where there is none."""
+        """The terminal's columns and lines; None where there is no terminal."""
         return os.get_terminal_size(sys.stdout.fileno()) if self._is_used else None
 
     def show(self, text: str, steps: Sequence[float], order: str) -> None:

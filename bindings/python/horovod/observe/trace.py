@@ -38,9 +38,10 @@ def _parser() -> Parser:
         "timelines",
         nargs="*",
         type=Path,
-        help="timelines of the ranks, or a process id of a job that writes some (by default of the one that runs here)",
+        help="timelines of the ranks, or a process id of a job that writes them (default: the job that runs here)",
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("roda-trace.html"), help="page (roda-trace.html)")
+    page = "HTML page to write (default: roda-trace.html)"
+    parser.add_argument("-o", "--output", type=Path, default=Path("roda-trace.html"), metavar="FILE", help=page)
     parser.add_argument(
         "--perf", type=Path, metavar="FILE", help="output of `roda-perf --json` on these hosts, to compare with"
     )

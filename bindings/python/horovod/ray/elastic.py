@@ -224,7 +224,7 @@ class ElasticRayExecutor:
         return self.run_with(lambda _: worker_fn(), (), callbacks)
 
     def run_with(self, function: Callable[[Any], Any], arguments: tuple[Any, ...], callbacks: Any) -> list[Any]:
-        """Do the same with a function of an object, which each worker makes of what ``start_executable`` takes."""
+        """Run a function of an object as :meth:`run` does; each worker makes one as ``start_executable`` says."""
         if not self._is_started:
             raise RuntimeError("Call start() first.")
         return ElasticRun(self.settings, self._resources, (function, arguments), callbacks or ()).run()

@@ -86,13 +86,13 @@ class Agent:
     # --- to the launcher ---
 
     def send(self, kind, rank, payload=b""):
-        """Hand on one frame; whatever the launcher does not take at once waits."""
+        """Send the launcher one frame; bytes that it does not take at once wait."""
         if not self.launcher_gone:
             self.out += kind + struct.pack(">II", rank, len(payload)) + payload
             self.hand_on()
 
     def hand_on(self, seconds=0.0):
-        """Write what waits, as long as the launcher takes it; one that is gone ends the job."""
+        """Write the bytes that wait, as long as the launcher takes them; a launcher that is gone ends the job."""
         while self.out and select.select([], [1], [], seconds)[1]:
             try:
                 del self.out[: os.write(1, self.out[:ATOMIC])]
@@ -247,6 +247,7 @@ class Agent:
             return
         code = "import sys; from horovod.observe import flight; flight.save(int(sys.argv[1]), sys.argv[2])"
         command = [sys.executable, "-c", code, str(os.getpid()), folder]
+        # The agent runs on hosts where it is the only file of this package: it can't import horovod.child.
         null = subprocess.DEVNULL  # our own output is frames
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, stdin=null, stdout=null, env=environment, timeout=SAVE_SECONDS, check=False)
@@ -299,7 +300,7 @@ class Agent:
                 self.report_exit(rank, code)
 
     def forward_all(self, rank=None):
-        """Forward all that is in the pipes of one rank, or of all ranks; what comes meanwhile is left to the loop."""
+        """Forward all that is in the pipes of one rank, or of all; text that comes meanwhile is left to the loop."""
         for key in list(self.selector.get_map().values()):
             if isinstance(key.data, tuple) and rank in (None, key.data[1]):
                 there = array.array("i", [0])
@@ -357,7 +358,7 @@ class Agent:
             self.commands = self.commands[length:]
 
     def obey(self, order):
-        """Do what concerns one worker; one that has ended meanwhile does not mind."""
+        """Obey a command for one worker, unless it has ended meanwhile."""
         if "start" in order and not self.stopping:
             self.start(order["start"])
         elif "tell" in order and order["tell"] in self.channels:
@@ -375,7 +376,7 @@ class Agent:
         self.tell_taken()
 
     def pass_input(self, rank):
-        """Write what a rank takes of its input; the loop calls again when it takes more."""
+        """Write as much input as a rank takes; the loop calls again when the rank takes more."""
         pipe, waiting = self.inputs[rank]
         try:
             while waiting:
@@ -403,7 +404,7 @@ class Agent:
             os.close(pipe)
 
     def tell_taken(self):
-        """Ask for more input once every rank has taken what came."""
+        """Ask for more input once every rank has taken the last."""
         if not any(waiting for _, waiting in self.inputs.values()):
             self.send(b"i", 0)
 

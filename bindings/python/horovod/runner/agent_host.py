@@ -1,4 +1,4 @@
-"""What an agent asks of its host; see agent.py."""
+"""The agent's questions to its host: processes, limits, cores; see agent.py."""
 
 from __future__ import annotations
 

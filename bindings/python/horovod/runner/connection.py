@@ -42,12 +42,12 @@ class Connection:
     _taken: int = 0
 
     def send(self, data: bytes) -> None:
-        """Write to the agent; one that is gone does not mind."""
+        """Write to the agent at once, if it is still there."""
         with contextlib.suppress(OSError):
             os.write(self.process.stdin.fileno(), data)  # type: ignore[union-attr]
 
     def send_all(self, data: bytes) -> None:
-        """The same for what does not go into a pipe at once."""
+        """Write to the agent, in as many parts as its pipe takes, if it is still there."""
         with contextlib.suppress(OSError):
             while data:
                 data = data[os.write(self.process.stdin.fileno(), data) :]  # type: ignore[union-attr]
@@ -66,7 +66,7 @@ class Connection:
 
 
 def read_some(fd: int, count: int) -> bytes:
-    """Read; a connection that stands in for a pipe may end hard, and has ended then."""
+    """Read from a pipe, or from a connection in its place, whose hard end counts as an end."""
     try:
         return os.read(fd, count)
     except ConnectionError:
@@ -94,7 +94,7 @@ def _agent_command(settings: Settings, host: HostJob) -> list[str]:
 
 
 def start_agent(settings: Settings, host: HostJob) -> Connection:
-    """Start the agent of a host; what it says first is its greeting.
+    """Start the agent of a host, which greets first.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def start_agent(settings: Settings, host: HostJob) -> Connection:
             "openssh-client), or name another command with --rsh-agent"
         )
     errors = None if host.is_local else tempfile.TemporaryFile()  # noqa: SIM115 (for as long as the connection)
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # not by horovod.child: it is spoken with for as long as the job lasts
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -73,7 +73,7 @@ def _start(
     text: str, env: Mapping[str, str], stdout: IO[str] | None, stderr: IO[str] | None
 ) -> subprocess.Popen[bytes]:
     shell = shutil.which("sh") or "/bin/sh"
-    return subprocess.Popen(
+    return subprocess.Popen(  # not by horovod.child: the job's output goes on as it comes
         [shell, "-c", f"exec {text}"],
         env=dict(env),
         stdout=stdout,

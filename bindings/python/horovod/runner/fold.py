@@ -37,7 +37,7 @@ class Speaker:
     waiting: dict[str, int] = field(default_factory=dict)  # by text: lines that wait and have this rank
 
     def cut(self) -> bool:
-        """Take note that another one speaks now; tell whether the line there has no end."""
+        """Note that another rank writes now; tell whether this one's line is unfinished."""
         is_within, self.is_within = self.is_within, False
         return is_within
 
@@ -111,7 +111,7 @@ class Fold:
         self._is_over = True
 
     def _go_on(self, speaker: Speaker, text: str) -> str:
-        """Pass on what belongs to a line of which a piece was; return the rest."""
+        """Pass on the rest of a line whose beginning was passed on; return what follows it."""
         first = _LINE.match(text)
         piece = text if first is None else first[0]
         speaker.is_within = first is None

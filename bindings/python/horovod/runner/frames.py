@@ -14,7 +14,7 @@ _LENGTHS = {
 
 
 class FrameError(Exception):
-    """Whoever is at an agent's place says something else: what a shell or a program there writes to its output."""
+    """Bytes that no agent sends: at its place a shell, or a program, writes to its own output."""
 
 
 def take_frame(buffer: bytearray, hostname: str) -> tuple[bytes, int, bytes] | None:

@@ -1,14 +1,14 @@
-"""Sees which hosts can be reached, before a launcher of others that would not name them."""
+"""A check which hosts can be reached, before another launcher whose errors would not name them."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import os
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
+from horovod import child
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.util import network
 from horovod.runner.util.cache import Cache
@@ -52,23 +52,12 @@ def _failure_of(settings: Settings, deadline: float, hostname: str) -> str | Non
         if attempt and left <= _PAUSE_SECONDS:
             break
         time.sleep(_PAUSE_SECONDS if attempt else 0)
-        try:
-            done = subprocess.run(
-                remote_arguments(settings, hostname, "true"),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=max(0.1, left),
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+        done = child.run(remote_arguments(settings, hostname, "true"), max(0.1, left), may_ask=True)
+        if done.status is None:
             return error or f"no answer within {settings.start_timeout:g} seconds (--start-timeout)"
-        except OSError as failure:
-            return f"{failure.filename}: {failure.strerror}"
-        if done.returncode == 0:
+        if done.status == 0:
             return None
-        error = shell_ended(done.returncode, done.stderr or done.stdout)
+        error = shell_ended(done.status, done.stderr or done.stdout)
     return error
 
 

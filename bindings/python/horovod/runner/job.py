@@ -142,7 +142,7 @@ class Job:
         return bool(self._signals.arrived)
 
     def _obey(self) -> None:
-        """Do what signals ask that have arrived since the last look: the second time there is no grace."""
+        """Obey signals that have arrived since the last look: a second one allows no grace."""
         for _ in self._signals.arrived[self._obeyed :]:
             now, is_first = time.monotonic(), self._obeyed == 0
             self._stop(b"T" if is_first else b"K")

@@ -53,15 +53,15 @@ class JobOutput:
 
     @property
     def streams(self) -> Collection[LineStream]:
-        """What the user sees."""
+        """The streams on which the user sees the job's output."""
         return self._lines.values()
 
     def feed(self, rank: int, kind: bytes, data: bytes) -> None:
-        """Take what a rank has written; kinds are those of agents' frames."""
+        """Take a rank's output; kinds are those of agents' frames."""
         self._forwarder(rank, kind).feed(data)
 
     def rename(self, rank: int, name: int) -> None:
-        """Have another name before a rank's lines from now on."""
+        """Put another name before a rank's lines from now on."""
         for kind in _STREAMS:
             self._forwarder(rank, kind).rename(name)
 
@@ -77,17 +77,17 @@ class JobOutput:
         self._lines["stderr"].write(f"{text}\n")
 
     def flush(self) -> None:
-        """Write what waits for equal lines."""
+        """Write the lines that wait for equal ones."""
         for fold in self._folds.values():
             fold.flush()
 
     def settle(self) -> None:
-        """Write what waits no longer for equal lines."""
+        """Write the lines that have waited long enough for equal ones."""
         for fold in self._folds.values():
             fold.settle()
 
     def seconds_left(self) -> list[float]:
-        """Return when there is something to settle."""
+        """Return the seconds until :meth:`settle` is due, of each stream where lines wait."""
         waits = (fold.seconds_left() for fold in self._folds.values())
         return [wait for wait in waits if wait is not None]
 
@@ -104,7 +104,7 @@ class JobOutput:
         self.flush()
 
     def copy_lost(self, path: str, error: OSError) -> None:
-        """Tell of the first file of what ranks print that can't be written; others mostly have the same reason."""
+        """Tell of the first output file that can't be written; others mostly fail for the same reason."""
         if self._is_copy_lost:
             return
         self._is_copy_lost = True

@@ -111,7 +111,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def check_counts(args: argparse.Namespace) -> None:
-    """See that numbers are some, and texts; ValueError names what is not. Other code fills arguments in, too."""
+    """Check the types of arguments, which other code fills in, too; ValueError names one of another type."""
     for name, least in (*dict.fromkeys(_COUNTS, 1).items(), ("reset_limit", None)):
         if getattr(args, name) is not None:
             setattr(args, name, whole_number(name, getattr(args, name), least))
@@ -319,7 +319,7 @@ def _check_all_hosts_ssh_successful(
 
 
 def _check_before_mpirun(args: argparse.Namespace, settings: Settings) -> None:
-    """See that remote hosts can be reached, where mpirun would go there by ssh: its own errors name none."""
+    """Check that remote hosts can be reached where mpirun uses ssh: its own errors name no host."""
     if any(variable in os.environ for variable in _BATCH_SYSTEMS):
         return
     names = list(dict.fromkeys(host.hostname for host in parse_hosts(settings.hosts)))

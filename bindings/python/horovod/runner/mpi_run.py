@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-from horovod.runner.common.util import tiny_shell_exec
+from horovod import child
 from horovod.runner.common.util.env import exportable
 from horovod.runner.common.util.hosts import HostInfo, parse_hosts
 from horovod.runner.common.util.settings import Settings
@@ -31,6 +31,7 @@ _NO_BINDING_ARGS = ["-bind-to none", "-map-by slot"]
 _SOCKET_BINDING_ARGS = ["-bind-to socket", "-map-by socket", "-rank-by core"]
 
 _LARGE_CLUSTER_THRESHOLD = 64
+_ANSWER_SECONDS = 60.0
 
 _NOT_FOUND = (
     "horovod does not find an installed MPI.\n\n"
@@ -55,8 +56,8 @@ def implementation_in(output: str) -> str | None:
 
 def _version_text(env: Mapping[str, str] | None) -> str | None:
     """Return what the ``mpirun`` of the PATH prints as its version; None when there is none that works."""
-    done = tiny_shell_exec.execute(["mpirun", "--version"], env)
-    return done[0] if done is not None and done[1] == 0 else None
+    done = child.run(["mpirun", "--version"], _ANSWER_SECONDS, env)
+    return done.stdout + done.stderr if done.status == 0 else None
 
 
 def _get_mpi_implementation(env: Mapping[str, str] | None = None) -> str:

@@ -25,7 +25,7 @@ def prefix_of(index: int | str, stream: str) -> str:
 
 
 def painted(target: Any) -> Callable[[int | str, str], str]:
-    """Return the same for what goes to a stream of this process: a terminal's ranks have colours."""
+    """Return a prefix as a stream of this process shows it: on a terminal each rank has a colour."""
     paint = paints(target)
 
     def prefix(index: int | str, stream: str) -> str:
@@ -136,20 +136,20 @@ class LineForwarder:
             self._pass_on()
 
     def end_line(self) -> None:
-        """Forward a last line that has no end, and end it: another begins to speak."""
+        """Forward an unfinished last line, and end it: another source begins to write."""
         self._pass_on(self._decoder.decode(b"", final=True))
         self._is_within = False
         if self._last != "\n":
             self._write("\n")
 
     def cut(self) -> bool:
-        """Begin what comes next with the prefix: another speaks now. Tell whether the line there has no end."""
+        """Begin the next text with the prefix: another source writes. Tell whether this one's line is unfinished."""
         has_no_end = self._last not in "\r\n"
         self._is_within, self._last = False, "\n"
         return has_no_end
 
     def close(self) -> None:
-        """Forward a last line that has no end."""
+        """Forward an unfinished last line."""
         self._pass_on(self._decoder.decode(b"", final=True))
         if self._copy is not None:
             try:
@@ -196,7 +196,7 @@ class LineForwarder:
 
 
 class LineStream:
-    """Puts lines of several sources one below the other: one's line without an end gets it when another speaks.
+    """Writes lines of several sources below one another: an unfinished line is ended when another source writes.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class LineStream:
         self._write(text)
 
     def end_line(self) -> None:
-        """Take note that a line has got its end: somebody typed it."""
+        """Note that the unfinished line is ended: somebody typed a line feed."""
         if self._open is not None:
             self._open.cut()
             self._open = None

@@ -18,7 +18,7 @@ _ATOMIC = 4096  # a pipe that is ready takes so much without a wait
 
 
 class Printer:
-    """Writes to streams of this process from a thread: one that nobody reads keeps nothing else from going on.
+    """Writes to streams of this process from a thread: a stream that nobody reads holds nothing else up.
 
     Streams that are no files, as a notebook's, are written at once. All methods are for one thread.
 
@@ -39,7 +39,7 @@ class Printer:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether whoever prints has to wait."""
+        """Tell whether ranks that print have to wait."""
         return self._pending >= _MOST_PENDING and not self._is_given_up
 
     @property
@@ -48,7 +48,7 @@ class Printer:
         return self._pending == 0 or self._is_given_up
 
     def give_up(self) -> None:
-        """Forget what waits, and all that comes."""
+        """Forget the text that waits, and all text that comes."""
         with self._changed:
             self._is_given_up = True
             self._pieces.clear()
@@ -168,7 +168,7 @@ def say(text: str, seconds: float) -> None:
 
 
 def open_closed_streams() -> None:
-    """Let /dev/null stand for streams that this program was started without: nothing else may get their numbers."""
+    """Open /dev/null in place of streams that this program was started without: nothing else may get their numbers."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is not None:
             continue

@@ -33,11 +33,11 @@ class Reach:
     variables: list[str]
 
     def order(self) -> dict[str, object]:
-        """Return what an agent is told."""
+        """Return the part of an agent's order that tells the addresses."""
         return {**vars(self), "addresses": list(self.addresses)}
 
     def failure(self) -> str:
-        """Return what the user is told when the agent reached none of the addresses."""
+        """Return the error of an agent that reached none of the addresses."""
         tried = ", ".join(f"{nic} ({address})" for address, nic in self.addresses.items())
         return (
             "Unable to find a set of common task-to-task communication interfaces: "
@@ -47,7 +47,7 @@ class Reach:
 
 
 class ReachPort:
-    """A port at which agents try addresses: that the kernel lets their connections come is what they look for.
+    """A port at which agents try addresses: a connection that the kernel takes is all that they look for.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class ReachPort:
         self.number = int(self._socket.getsockname()[1])
 
     def forget(self) -> None:
-        """Make room: nobody reads from those that came."""
+        """Close the connections that came, which nobody reads, to make room."""
         with contextlib.suppress(OSError):
             while True:
                 self._socket.accept()[0].close()

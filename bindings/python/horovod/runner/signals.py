@@ -23,7 +23,7 @@ class Waker:
         self._write.setblocking(False)
 
     def fileno(self) -> int:
-        """Return what becomes readable."""
+        """Return the descriptor that becomes readable when a signal comes."""
         return self._read.fileno()
 
     def wakes_by(self) -> int:
@@ -89,7 +89,7 @@ class EndingSignals:
         self._others += bytes(number for number in self.waker.calm() if number not in self._before)
 
     def restore(self) -> None:
-        """Collect no more: signals do again what they did before."""
+        """Collect no more signals: they do again what they did before."""
         if threading.current_thread() is threading.main_thread():
             for number, handler in self._before.items():
                 signal.signal(number, handler)

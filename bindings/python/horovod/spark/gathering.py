@@ -170,13 +170,13 @@ class Gathering:
             return {task.place.name: task for task in self._tasks.values()}
 
     def dismiss(self) -> None:
-        """Send those home that the job has no use for, and all that still come."""
+        """End the tasks that the job has no use for, and all that still come."""
         with self._changed:
             self._is_closed = True
             for task in [*self._left_out, *self._tasks.values()]:
                 task.kill()
 
     def close(self) -> None:
-        """Do the same, and listen no more."""
+        """Dismiss the tasks, and listen no more."""
         self.dismiss()
         self._door.close()

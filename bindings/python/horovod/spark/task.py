@@ -148,7 +148,7 @@ def take_part(call: Call, index: int, rows: Iterable[Any]) -> Iterator[Any]:
 
 
 def _run_agent(call: Call, gpus: Iterable[str], connection: socket.socket, stream: BinaryIO) -> None:
-    agent = subprocess.Popen(
+    agent = subprocess.Popen(  # not by horovod.child: it is spoken with for as long as the job lasts
         boot_command(sys.executable),
         stdin=subprocess.PIPE,
         stdout=connection.fileno(),
@@ -163,7 +163,7 @@ def _run_agent(call: Call, gpus: Iterable[str], connection: socket.socket, strea
         length = stream.read(8)
         if length:
             spec = json.loads(stream.read(int(length)))
-            # These don't go over the connection, which nothing encrypts.
+            # The secret and the function don't go over the connection, which nothing encrypts.
             spec.update(
                 secret=call.secret.hex(),
                 function=call.function.hex(),

@@ -42,8 +42,8 @@ def broadcast_global_variables(root_rank: int) -> None:
 
 
 class _Reducer(GradientReducer):
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
         self._claimant = Claimant(self.process_set)
 
     def reduce(
@@ -65,12 +65,6 @@ class _Reducer(GradientReducer):
         return self.reduce(gradients, variables)
 
 
-def make_reducer(
-    name: str, device_dense: str, device_sparse: str, compression: Any, sparse_as_dense: bool, op: int,
-    gradient_predivide_factor: float, groups: Any, *rest: Any,
-) -> _Reducer:  # fmt: skip
-    """Return what reduces gradients."""
-    return _Reducer(
-        name, device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor,
-        check_groups(0, groups), *rest,
-    )  # fmt: skip
+def make_reducer(name: str, *, groups: Any, **options: Any) -> _Reducer:
+    """Return the reducer of an optimizer's gradients; options as of ``GradientReducer``."""
+    return _Reducer(name, groups=check_groups(0, groups), **options)

@@ -187,7 +187,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Sequence[Tensor]:
-    """The same for tensors that travel together."""
+    """Reduce tensors that travel together, and return this rank's rows of each; see :func:`reducescatter`."""
     if not tensors:
         return tensors
     factors = (prescale_factor, postscale_factor)

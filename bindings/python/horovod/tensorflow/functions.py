@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod._keras import shared
+from horovod._keras.variables import shared
 from horovod.common import objects
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.tensorflow import mpi_ops

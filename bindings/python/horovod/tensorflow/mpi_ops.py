@@ -430,7 +430,7 @@ def _grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[Tensor]:
-    """The same for tensors, as one group."""
+    """Reduce tensors as one group, and keep this rank's rows of each."""
     tensors = _check_group(tensors, "grouped_reducescatter")
     if not tensors:
         return tensors

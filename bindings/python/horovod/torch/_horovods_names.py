@@ -47,7 +47,7 @@ def _check_function(function_factory: _Factory, tensor: Tensor) -> str:
     return function
 
 
-# These return handles; ``synchronize`` returns the outputs that were given.
+# The functions below return handles; ``synchronize`` returns the outputs that were given.
 
 
 def _allreduce_async(

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 import horovod.torch as hvd
-from horovod._keras import shared
 from horovod._keras.reducer import DenseReducer
-from horovod.common.process_sets import ProcessSet
+from horovod._keras.variables import shared
 
 COMPILES = False
 XLA_HAS_OPS = True  # which Keras leaves to torch
@@ -49,11 +48,6 @@ def _grouped_allreduce(tensors: Sequence[torch.Tensor], **how: Any) -> list[torc
     return hvd.grouped_allreduce([tensor.contiguous() for tensor in tensors], **how)
 
 
-def make_reducer(
-    name: str, device_dense: str, device_sparse: str, compression: Any, sparse_as_dense: bool, op: int,
-    gradient_predivide_factor: float, groups: Any, process_set: ProcessSet, scale_local_gradients: bool,
-) -> DenseReducer:  # fmt: skip
-    """Return what reduces gradients."""
-    return DenseReducer(
-        _grouped_allreduce, name, compression, op, gradient_predivide_factor, process_set, scale_local_gradients
-    )
+def make_reducer(name: str, **options: Any) -> DenseReducer:
+    """Return the reducer of an optimizer's gradients; options as of ``DenseReducer``."""
+    return DenseReducer(_grouped_allreduce, name, **options)

@@ -283,7 +283,7 @@ class ShardedMixin(torch.optim.Optimizer):
         self._allreduce_delay = dict.fromkeys(self._allreduce_delay, self.backward_passes_per_step)
 
     def _broadcast_state(self, root_rank: int) -> None:
-        """What ``broadcast_optimizer_state`` does here: options are the root's; state must be on all ranks or none."""
+        """Broadcast the root's options, for ``broadcast_optimizer_state``; state must be on all ranks or on none."""
         options = [{k: v for k, v in group.items() if k != "params"} for group in self.param_groups]
         for group, values in zip(self.param_groups, broadcast_object(options, root_rank, "optimizer_state")):
             group.update(values)

@@ -117,8 +117,8 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     if gradient_as_bucket_view:
         gradient_as_bucket_view = _can_use_buckets(sharded, op, compression, groups)
     mixin = ShardedMixin if sharded else DistributedAdasumMixin if use_delta else DistributedMixin
-    # Of this module: programs look for "horovod" in the type to know that an optimizer is distributed. The methods are
-    # in the class itself as well: programs copy them from there.
+    # The type is said to be of this module, because programs look for "horovod" in it to know that an optimizer is
+    # distributed. The methods are in the class itself as well: programs copy them from there.
     members = {**vars(mixin), "__module__": __name__}
     cls: Any = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), members)
     result = cls.__new__(cls)

@@ -71,7 +71,7 @@ class Allgather {
   }
 
  private:
-  // Of this part.
+  // The key of the part that is exchanged at the moment.
   std::string key() const { return parts_ == 1 ? key_ : key_ + '.' + std::to_string(part_); }
   std::size_t length() const { return std::min(kPartBytes, bytes_ - part_ * kPartBytes); }
   char* place(int rank) { return values_.data() + bytes_ * static_cast<std::size_t>(rank) + part_ * kPartBytes; }

@@ -22,7 +22,7 @@ class GroupList {
  public:
   void add(Group* group) { groups_.push_back(group); }
   void remove(Group* group) { std::erase(groups_, group); }
-  // Of all of them: how many events they handled. Groups may come and go meanwhile.
+  // Progresses all groups; returns how many events they handled. Groups may come and go meanwhile.
   int progress() {
     int handled = 0;
     for (std::size_t i = 0; i < groups_.size(); ++i) handled += groups_[i]->progress();

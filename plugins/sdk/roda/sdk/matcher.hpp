@@ -8,10 +8,10 @@
 
 namespace roda::sdk {
 
-// Of one peer: what is awaited (`Waiting`, a receive, with a member `tag`; not owned) against what came first
+// Matches, for one peer, what is awaited (`Waiting`, a receive, with a member `tag`; not owned) with what came first
 // (`Early`, a message or an announcement, with a member `tag`; owned, at an address that stays). Where the sender waits
-// for receives it is the same the other way round. Once as many early ones have been there as there ever are at a time,
-// it allocates no more. One thread at a time.
+// for receives, the two have each other's part. Once as many early ones have been there as there ever are at a time,
+// the matcher allocates no more. One thread at a time.
 template <typename Waiting, typename Early>
 class Matcher {
  public:
@@ -66,7 +66,7 @@ class Matcher {
   Early* find(std::uint64_t tag) {
     return find(tag, [](const Early&) { return true; });
   }
-  // It has met its receive, and its place may be used again.
+  // The early message has met its receive: its place may be used again.
   void drop(const Early* early) {
     const auto found = std::find_if(early_.begin(), early_.end(), [&](const Early& e) { return &e == early; });
     if (found == early_.end()) return;

@@ -60,7 +60,7 @@ class RequestTable {
     ++pending_;
     return request;
   }
-  // It did not start after all.
+  // The request did not start after all.
   void give_back(Request& request) {
     if (request.is_pending()) --pending_;
     request.life = PendingRequest::Life::kFree;

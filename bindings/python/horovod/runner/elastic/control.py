@@ -1,4 +1,4 @@
-"""The talk with an elastic job's workers: they are told their places, and their answers have effects."""
+"""The messages between an elastic job's launcher and its workers: places go out, answers have effects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MESSAGE = modelled(_Message)
 
 
 class Hands(Protocol):
-    """Reaches workers; what concerns one that has ended is dropped."""
+    """Reaches workers; a call for a worker that has ended is dropped."""
 
     def start(self, start: Start) -> None:
         """Start a worker's process."""
@@ -70,7 +70,7 @@ class Hands(Protocol):
 def find_hosts(
     discovery: HostDiscovery, first: Mapping[str, int], post: Callable[[Any], None], has_ended: threading.Event
 ) -> None:
-    """Ask for the hosts again and again until an event; post what changed: hosts, or why they can't be found out."""
+    """Ask for the hosts again and again until an event; post each change: hosts, or why they can't be found out."""
     last: Any = dict(first)
     while not has_ended.wait(DISCOVER_HOSTS_FREQUENCY_SECS):
         try:
@@ -87,7 +87,7 @@ def _print(text: str) -> None:
 
 
 class Control:
-    """Feeds the membership of a job, and has done what that wants. One thread.
+    """Reports events to the membership of a job, and carries out its actions. One thread.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Control:
             self.membership.hosts_found(found, time.monotonic())
 
     def hear(self, number: int, line: bytes) -> None:
-        """Take a line of a worker's ``Channel``; one that says something else is ended, the others go on."""
+        """Take a line of a worker's ``Channel``; a worker that sends anything else is ended, the others go on."""
         now = time.monotonic()
         try:
             message: _Message = _MESSAGE.take(parse(line))
@@ -156,7 +156,7 @@ class Control:
             self.membership.synced(number)
 
     def carry_out(self) -> None:
-        """Have done what is to be done."""
+        """Carry out the membership's actions."""
         for action in self.membership.take_actions():
             if isinstance(action, Say):
                 self.say(action.text)
@@ -175,12 +175,12 @@ class Control:
                 self._hands.end(action.worker, action.at_once)
 
     def seconds_left(self) -> float | None:
-        """Return when the membership is to look next, from now; None for never."""
+        """Return the seconds until the membership is to look next; None for never."""
         deadline = self.membership.next_deadline()
         return None if deadline is None else max(0.0, deadline - time.monotonic())
 
     def by_rank(self, results: Mapping[int, Result]) -> dict[int, Result]:
-        """Return by rank of the last generation what is given by number of worker; by number if there was none."""
+        """Return values given by number of worker by rank in the last generation; by number if there was none."""
         numbers = [worker.number for worker in self.membership.members] or sorted(results)
         return {rank: results[number] for rank, number in enumerate(numbers) if number in results}
 

@@ -23,7 +23,7 @@ class DiscoveryError(RuntimeError):
 
 
 class HostDiscovery:
-    """Says which hosts there are. Subclasses do."""
+    """The base of classes that say which hosts there are."""
 
     def find_available_hosts_and_slots(self) -> dict[str, int]:
         """Return the slots by host, in the order in which ranks are to be given out."""
@@ -43,7 +43,7 @@ class FixedHosts(HostDiscovery):
         self._hosts = dict(available_hosts)
 
     def find_available_hosts_and_slots(self) -> dict[str, int]:
-        """Return what was given last."""
+        """Return the hosts that were given last."""
         return dict(self._hosts)
 
     def set(self, available_hosts: Mapping[str, int]) -> None:
@@ -141,7 +141,7 @@ def check_cooldown_range(cooldown_range: Sequence[int] | None) -> None:
 
 
 class Cooldown:
-    """Tells when what has failed may be used again: never without a range, else after a time that doubles.
+    """Tells when a slot that failed may be used again: never without a range, else after a time that doubles.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class Cooldown:
         self._failures += 1
 
     def is_usable(self, now: float) -> bool:
-        """Tell whether it has not failed, or may be used again."""
+        """Tell whether the slot has not failed, or may be used again."""
         return self.until is None or now >= self.until
 
 
@@ -190,7 +190,7 @@ class HostState:
         self._is_blacklisted = False
 
     def get_event(self) -> threading.Event:
-        """Return what is set when processes of the host must end: a new one, once the host may be used again."""
+        """Return the event that is set when processes of the host must end; a new one once the host is usable again."""
         if self._event.is_set() and not self.is_blacklisted():
             self._event = threading.Event()
         return self._event
@@ -313,7 +313,7 @@ class HostManager:
             return self._state(host).is_blacklisted()
 
     def get_host_event(self, host: str) -> threading.Event:
-        """Return what is set when processes of a host must end."""
+        """Return the event that is set when processes of a host must end."""
         with self._lock:
             return self._state(host).get_event()
 

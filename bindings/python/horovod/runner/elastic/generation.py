@@ -40,12 +40,12 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """As errors call it."""
+        """The worker's name in errors."""
         return f"{self.host}[{self.slot}]"
 
     @property
     def own_generation(self) -> int:
-        """The number of the generation that it is alone in while it sets up; no other has it."""
+        """The number of the generation in which the worker is alone while it sets up; no other worker has it."""
         return _OWN_GENERATIONS + self.number
 
 
@@ -63,7 +63,7 @@ class Place:
 
     @property
     def first_host(self) -> str:
-        """Where rank 0 is."""
+        """The host of rank 0."""
         return self.ranked[0].host
 
 
@@ -104,7 +104,7 @@ class End:
 
 @dataclass(frozen=True)
 class Retire:
-    """Whoever still comes to that generation is told why it is over."""
+    """End a generation: a worker that still comes to it is told why it is over."""
 
     generation: int
     reason: str
@@ -130,7 +130,7 @@ class WorkersFailedError(RuntimeError):
 
 
 def removable(surplus: Sequence[Worker], living: Sequence[Worker], deaths: int) -> list[Worker]:
-    """Return those of a surplus that the next generation can do without.
+    """Return the workers of a surplus that the next generation can do without.
 
     Where each has a part of the state, those whose part others took over in a commit that all know of. None of them
     after a failure: those that have the state, too, may be the ones that died or can't be reached.

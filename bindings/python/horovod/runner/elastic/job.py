@@ -225,7 +225,7 @@ class ElasticJob(Job):
         return None
 
     def _last_words_begin(self) -> None:
-        """Let workers go on: it is for the membership to say which."""
+        """Let workers go on for now: the membership says which."""
 
     def _rank_ended(self, rank: int, status: int) -> None:
         worker = self._membership.workers.get(rank)

@@ -176,7 +176,7 @@ class Membership:
         self._look(now)
 
     def look(self, now: float) -> None:
-        """Do what is due by now."""
+        """Take the decisions that are due by now."""
         self._look(now)
 
     def stop(self, error: Exception | None) -> None:
@@ -314,14 +314,14 @@ class Membership:
                 self._dismiss(worker, now)
 
     def _ask_the_rest(self, living: Sequence[Worker], now: float) -> None:
-        """Some wait for those that have not left: one that is busy answers, one that is stopped does not."""
+        """Ask the workers that others wait for whether they live: a busy one answers, a stopped one not."""
         for worker in living:
             if worker.stage in _PRESENT and worker.number not in self._asked:
                 self._asked[worker.number] = now + _ANSWER_SECONDS
                 self._do(Tell(worker, {"ask": self.generation}))
 
     def _finish(self, now: float) -> None:
-        """Some have ended well: who waits for them can't go on, the others, all if none asked, end by themselves."""
+        """End the job after a worker ended well: workers that wait for it can't go on, the others end by themselves."""
         for worker in self.workers.values():
             if worker.stage == Stage.WAITING or (worker.stage == Stage.STARTING and self.generation > 0):
                 if worker in self.members:
@@ -383,7 +383,7 @@ class Membership:
             )
 
     def _may_have_more_slots(self) -> bool:
-        """Tell whether slots come back where hosts are the same for ever: after a time, or from who is to go."""
+        """Tell whether slots of fixed hosts may come back: after a time, or from workers that are to go."""
         is_leaving = any(worker.stage == Stage.REMOVED for worker in self.workers.values())
         return is_leaving or any(each.until not in (None, float("inf")) for each in self._blacklist.values())
 
@@ -433,7 +433,7 @@ class Membership:
         return None
 
     def _judge_failures(self, living: Sequence[Worker], now: float) -> bool:
-        """After a generation that could not form though nobody died: leave out who was not heard, or end the job."""
+        """Judge a generation that failed to form though nobody died: leave out unheard workers, or end the job."""
         failed = [worker for worker in living if worker.failure]
         if not failed or self._deaths:
             self._judge_at = None

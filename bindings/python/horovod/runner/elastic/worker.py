@@ -84,7 +84,7 @@ class Channel:
         self._leaving = {"sync": sync, "lost": lost_rank, "may_go": may_go, "ready": True}
 
     def tell(self, **message: Any) -> None:
-        """Send the launcher a message; one that is gone does not mind: this process ends with it."""
+        """Send the launcher a message, if it is still there: this process ends with it."""
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
@@ -219,7 +219,7 @@ class WorkerNotificationManager:
             channel.leave(sync, lost_rank, may_go)
 
     def resume(self, sync: bool) -> bool:
-        """Hand on what came for the new generation meanwhile; tell whether all its workers synchronise their state.
+        """Hand on notices for the new generation that came meanwhile; tell whether all its workers synchronise.
 
         Parameters
         ----------

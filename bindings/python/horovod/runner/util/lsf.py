@@ -11,18 +11,19 @@ from typing import Any
 
 import yaml
 
-from horovod.runner.common.util import tiny_shell_exec
+from horovod import child
 from horovod.runner.util import network
 from horovod.runner.util.remote import get_remote_command
 
 # IBM's Cluster System Management, beside LSF on machines with jsrun: knows what is in the hosts.
 _ALLOCATION_QUERY = "/opt/ibm/csm/bin/csm_allocation_query"
 _NODE_QUERY = "/opt/ibm/csm/bin/csm_node_attributes_query"
+_ANSWER_SECONDS = 60.0
 
 
 def _ask(command: str) -> str | None:
-    done = tiny_shell_exec.execute(command)
-    return done[0] if done is not None and done[1] == 0 else None
+    done = child.run(["sh", "-c", command], _ANSWER_SECONDS, may_ask=True)
+    return done.stdout if done.status == 0 else None
 
 
 @functools.cache

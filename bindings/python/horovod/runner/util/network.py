@@ -104,7 +104,7 @@ def loopback_address() -> str:
 
 
 def any_address() -> str:
-    """Return what stands for all addresses of this machine to who listens."""
+    """Return the address for a listener that takes connections at all addresses of this machine."""
     is_ipv6_there = any(":" in address for address in [loopback_address(), *outward_addresses()])
     return "::" if is_ipv6_there and socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 (who is to come is unknown)
 

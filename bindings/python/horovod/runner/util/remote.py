@@ -55,7 +55,7 @@ def get_remote_command(
     identity_file: str | None = None,
     timeout_s: int | None = None,
 ) -> str:
-    """Return the same, or what the Kubeflow MPI operator has in place of ssh."""
+    """Return the command line by ssh, or by what the Kubeflow MPI operator has in its place."""
     if is_kubeflow_mpi():
         return f"{_KUBEFLOW_AGENT} {host} {local_command}"
     return get_ssh_command(local_command, host, port, identity_file, timeout_s)

@@ -99,7 +99,7 @@ class Wire:
         wfile.flush()
 
     def read(self, rfile: Stream) -> Any:
-        """Read one message, of somebody who has proved to know the secret: it is taken in before it is judged.
+        """Read one message of a peer that has proved to know the secret: a body is taken in before its HMAC is checked.
 
         Raises
         ------

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from horovod import _keras
+from horovod._keras.variables import fetch_state
 from horovod.spark.common.remote import Training, shaped
 from horovod.spark.keras import util
 
@@ -155,7 +155,7 @@ class _Checkpoint(keras.callbacks.Callback):
 
     @contextlib.contextmanager
     def _unscaled(self) -> Iterator[None]:
-        _keras.fetch_state(self.model)
+        fetch_state(self.model)
         util.scale_rate(self.model.optimizer, 1 / self._size)
         try:
             yield

@@ -108,7 +108,7 @@ class TfDataServiceConfig:
 
 @dataclasses.dataclass
 class _Config:
-    """The same as plain values."""
+    """A configuration as plain values, for a file."""
 
     dispatchers: int = model.of(model.whole(1, 1 << 20))
     workers_per_dispatcher: int = model.of(model.whole(1, 1 << 20))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tensorflow import keras
 
-from horovod._keras import bind, elastic as _impl, framework_of
+from horovod._keras import elastic as _impl
+from horovod._keras.backend import framework_of
+from horovod._keras.binding import bind
 from horovod.common.elastic import Training
 
 KerasState = bind(_impl.KerasStateImpl, keras, None)

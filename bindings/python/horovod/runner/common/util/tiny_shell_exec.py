@@ -1,4 +1,4 @@
-"""Commands that are run for what they print."""
+"""Horovod's way to run a command for what it prints. This package uses :mod:`horovod.child`, which has a limit."""
 
 from __future__ import annotations
 
