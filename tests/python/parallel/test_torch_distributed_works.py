@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -145,6 +146,29 @@ def test_operations_that_do_not_match_end_at_the_limit_on_every_rank() -> None:
     else:
         dist.all_reduce(tensor, group=group)
     dist.barrier()
+    dist.destroy_process_group(group)
+
+
+@needs_peers
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        (lambda group: dist.barrier(group), "barrier"),
+        (lambda group: dist.broadcast(torch.ones(2), 0, group=group), "broadcast torch.float32 [2]"),
+        (lambda group: dist.all_reduce(torch.ones(3), group=group), "all_reduce torch.float32 [3]"),
+        (lambda group: dist.all_reduce(torch.ones(2).long(), group=group), "all_reduce torch.int64 [2]"),
+    ],
+)
+def test_torchs_debug_level_tells_what_does_not_match(others: Callable[[dist.ProcessGroup], object], told: str) -> None:
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    group = dist.new_group(timeout=timedelta(minutes=5))
+    dist.set_debug_level(dist.DebugLevel.OFF)
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor, group=group)
+    assert tensor.tolist() == [hvd.size()] * 2
+    text = rf"^Detected mismatch .* rank 0: all_reduce torch.float32 \[2\]; rank 1: {re.escape(told)}"
+    with pytest.raises(RuntimeError, match=text):
+        others(group) if hvd.rank() else dist.all_reduce(tensor, group=group)
     dist.destroy_process_group(group)
 
 

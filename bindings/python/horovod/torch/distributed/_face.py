@@ -19,6 +19,7 @@ from horovod.common import operations
 from horovod.common.process_sets import ProcessSet
 from horovod.torch import _ops, _tensors
 from horovod.torch.distributed import _farewell, _sets
+from horovod.torch.distributed._comparison import compare
 from horovod.torch.distributed._layout import Finish
 from horovod.torch.distributed._monitored_barrier import monitored_barrier, name_the_late
 from horovod.torch.distributed._profile import Span, begin
@@ -73,6 +74,7 @@ class Face(dist.ProcessGroup):
         self._prefix = f"torch.distributed.{name}" if generation == 0 else f"torch.distributed.{generation}.{name}"
         self._names = itertools.cycle([f"{self._prefix}.{number}" for number in range(NAMES)])
         self._sequence = self._at = 0  # the latest call; the one that somebody is in
+        self._compares = dist.get_debug_level() == dist.DebugLevel.DETAIL
         _farewell.groups.add(self)
         self._messages: Counter[tuple[int, int, int]] = Counter()  # so far, by source, destination and tag
 
@@ -160,9 +162,14 @@ class Face(dist.ProcessGroup):
         limit = opts.timeout.total_seconds()
         if limit < 0:
             limit = self._limit
-        span = self._span(what, inputs) if profiler._is_profiler_enabled else None
         if _farewell.leaving:
             _sets.registrar().farewell.needs(self._ranks)
+        if self._compares:
+            try:
+                compare(what, inputs, f"{self._prefix}.compared", self._set, self._from_set, limit)
+            except TimeoutError:
+                raise self._late(what, sequence, limit) from None
+        span = self._span(what, inputs) if profiler._is_profiler_enabled else None
         if getattr(opts, "asyncOp", True):
             on_host = prepared[0][0].device == operations.HOST
             handle, late = _tensors.start(*prepared, in_turn=True), functools.partial(self._late, what, sequence)
