@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import torch
@@ -10,20 +11,26 @@ from torch import Tensor
 from horovod.common.process_sets import ProcessSet
 from horovod.torch import _ops, _tensors
 
-_SHAPES_DIFFER = ("all_to_all", "scatter")  # rightly
-
 
 def compare(
-    what: str, inputs: Sequence[Tensor], name: str, process_set: ProcessSet, order: Sequence[int], limit: float
-) -> None:
-    """Raise RuntimeError on all ranks of a group unless they are about to do the same.
+    what: str,
+    inputs: Sequence[Tensor],
+    sequence: int,
+    name: str,
+    process_set: ProcessSet,
+    order: Sequence[int],
+    limit: float,
+) -> str:
+    """Return what does not match of the collectives that a group's ranks are about to begin; "" if all does.
 
     Parameters
     ----------
     what : str
         The collective.
     inputs : sequence of torch.Tensor
-        Of this rank; they have the same shapes and dtypes on all.
+        Of this rank.
+    sequence : int
+        Number of the call.
     name : str
         By which the ranks match what they tell: one for all collectives of a group.
     process_set : ProcessSet
@@ -33,10 +40,22 @@ def compare(
     limit : float
         Seconds for the others to come; TimeoutError after that.
     """
-    given = "" if what in _SHAPES_DIFFER else ", ".join(f"{tensor.dtype} {list(tensor.shape)}" for tensor in inputs)
-    own = torch.frombuffer(bytearray(f"{what} {given}\n".encode()), dtype=torch.uint8)
+    # To each rank its own: in all_to_all of any shape; in scatter the root has one for each rank.
+    alike = [] if what == "all_to_all" else inputs[:1] if what == "scatter" else inputs
+    told = {"kind": what.replace("_", "").upper(), "SequenceNumber": sequence}
+    told |= {"types": " ".join(tensor.type() for tensor in alike)}
+    told |= {"shapes": " ".join(str(list(tensor.shape)) for tensor in alike)}
+    told |= {"devices": " ".join(tensor.device.type for tensor in alike)}
+    own = torch.frombuffer(bytearray(json.dumps(told).encode() + b"\n"), dtype=torch.uint8)
     everybody = _tensors.run(*_ops.prepare_allgather(own, name, process_set), True, limit)
-    lines = bytes(everybody.tolist()).decode().splitlines()
-    if len(set(lines)) > 1:
-        who = "; ".join(f"rank {rank}: {lines[place].strip()}" for rank, place in enumerate(order))
-        raise RuntimeError(f"Detected mismatch between collectives on ranks. {who}.")
+    lines = bytes(everybody.tolist()).splitlines()
+    if len(set(lines)) == 1:
+        return ""
+    ranks = [json.loads(lines[place]) for place in order]
+    wrong = [field for field in told if len({rank[field] for rank in ranks}) > 1]
+    who = "; ".join(
+        f"rank {rank}: {', '.join(f'{key} {value}' for key, value in one.items() if value)}"
+        for rank, one in enumerate(ranks)
+    )
+    text = f"Detected mismatch between collectives on ranks: {who}"
+    return f"{text}. Collectives differ in the following: {', '.join(wrong)}."
