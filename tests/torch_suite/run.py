@@ -39,6 +39,10 @@ ROOT = Path(__file__).resolve().parents[2]
 EXPECTED = {
     ("gloo", "test_ddp_logging_data_cpu"): "DDP's log says roda: torch's C++ looks for Gloo in a group named gloo",
     ("gloo", "GlooProcessGroupWithDispatchedCollectivesTests.test_all_to_all_single"): "strided tensors are taken",
+    **{
+        ("gloo", f"ProcessGroupGlooWrapperTest.test_{name}"): "torch's wrapper takes groups in C++ alone; DETAIL works"
+        for name in ("collective_hang", "collective_shape_mismatch_debug_mode_off", "collectives_op_mismatch")
+    },
 }
 
 Outcomes = dict[str, tuple[str, str, float]]
@@ -263,7 +267,7 @@ def judge(case: Case, options: argparse.Namespace) -> tuple[int, dict[str, str]]
     left = [name for name, (outcome, *_) in ours.items() if outcome in odd]
     unknown = case.only if options.whole else [name for name in left if (case.name, name) not in EXPECTED]
     theirs = outcomes_over("gloo", case, options, unknown) if unknown else {}
-    for engine, outcomes in (("gloo", theirs), ("roda", ours)):
+    for engine, outcomes in (("gloo", theirs), ("roda", ours)) if theirs else (("roda", ours),):
         counts = [sum(outcome == kind for outcome, *_ in outcomes.values()) for kind in ("passed", "failed", "skipped")]
         print(f"{engine} {case}: {counts[0]} passed, {counts[1]} failed, {counts[2]} skipped")
     alone = {name: ours[name][1] for name in left if name not in theirs or theirs[name][0] == "passed"}
