@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test, or the suites named on the command line: structure native python tensorflow jax mxnet ray hosts faults
-# curves vm fuzz sanitizers; or `full`, other versions of the frameworks; or `threads`, half an hour; or `wheel`, which
+# Runs every test, or the suites named on the command line: structure native python judge tensorflow jax mxnet ray hosts
+# faults curves vm fuzz sanitizers; or `full`, other versions of the frameworks; or `threads`, half an hour; or `wheel`, which
 # builds the wheel and installs it; or `spark`, which fetches half a gigabyte and needs Java; or `torch-suite`, PyTorch's
 # own tests of torch.distributed; or `quick`, what to run before each commit. Does all the set-up itself. The last line is
 # the sum over all suites; the exit status is 0 only if nothing failed.
@@ -8,7 +8,7 @@ set -euo pipefail
 # shellcheck source=tools/lib/setup.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/setup.sh"
 
-SUITES=(structure native python tensorflow jax mxnet vm ray hosts faults curves fuzz sanitizers)
+SUITES=(structure native python judge tensorflow jax mxnet vm ray hosts faults curves fuzz sanitizers)
 RESULTS=$ROOT/build/results
 FAILED_STEPS=()
 export PATH=$VENV/bin:$PATH
@@ -313,11 +313,21 @@ suite_spark() {
   KERAS_BACKEND=torch REPORT_LIMIT=1800 pytest_report spark tests/python/spark
 }
 
-# What passes over Gloo alone, of torch's own tests with TORCH_SUITE_NP ranks: five minutes, and so not part of every run.
+# judge OPTIONS…: torch's own tests of torch.distributed over this backend; what passes over Gloo alone fails.
+judge() {
+  "$VENV/bin/python" -c 'import expecttest' 2>/dev/null || { say "Skipped: expecttest is not installed" && return; }
+  "$VENV/bin/python" tests/torch_suite/run.py "$@" --junit "$RESULTS/judge.xml" </dev/null || true
+  [[ -s $RESULTS/judge.xml ]] || step_failed "judge: no report"
+}
+
+# Some of them, a minute and a half.
+suite_judge() { judge --part; }
+
+# All of them by both names, a quarter of an hour and so not part of every run; TORCH_SUITE_NP="2 3 4" has other ranks.
 suite_torch-suite() {
-  "$VENV/bin/python" tests/torch_suite/run.py --np "${TORCH_SUITE_NP:-2}" \
-    --junit "$RESULTS/torch-suite.xml" </dev/null || true
-  [[ -s $RESULTS/torch-suite.xml ]] || step_failed "torch-suite: no report"
+  local ranks
+  read -ra ranks <<<"${TORCH_SUITE_NP:-2 3}"
+  judge --whole --name gloo roda --np "${ranks[@]}"
 }
 
 # Jobs across network namespaces that stand for hosts; skipped with the reason where none can be made.

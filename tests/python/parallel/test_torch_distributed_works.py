@@ -149,6 +149,31 @@ def test_operations_that_do_not_match_end_at_the_limit_on_every_rank() -> None:
 
 
 @needs_peers
+def test_torchs_debug_level_tells_what_does_not_match() -> None:
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    group = dist.new_group(timeout=timedelta(minutes=5))
+    dist.set_debug_level(dist.DebugLevel.OFF)
+    parts = [torch.ones(2, 1) for _ in range(hvd.size())]
+    others: list[tuple[Callable[[], object], str, str]] = [
+        (lambda: dist.barrier(group), "kind BARRIER", "kind, types, shapes, devices"),
+        (lambda: dist.broadcast(tensor, 0, group=group), "kind BROADCAST", "kind"),
+        (lambda: dist.all_gather(parts, tensor, group=group), "kind ALLGATHER", "kind"),
+        (lambda: dist.all_reduce(torch.ones(3), group=group), "shapes [3]", "shapes"),
+        (lambda: dist.all_reduce(torch.ones(2, 1).long(), group=group), "types torch.LongTensor", "types"),
+    ]
+    for other, told, differs in others:
+        tensor = torch.ones(2, 1)
+        dist.all_reduce(tensor, group=group)
+        assert tensor.tolist() == [[hvd.size()]] * 2
+        with pytest.raises(RuntimeError, match=r"mismatch .* rank 0: kind ALLREDUCE, .* \[2, 1\]") as raised:
+            other() if hvd.rank() else dist.all_reduce(tensor, group=group)
+        assert told in str(raised.value).partition("rank 1:")[2]
+        assert str(raised.value).endswith(f"following: {differs}.")
+    dist.scatter(tensor, parts if hvd.rank() == 0 else None, group=group)
+    dist.destroy_process_group(group)
+
+
+@needs_peers
 def test_a_wait_may_have_a_limit_of_its_own() -> None:
     if hvd.rank() == 0:
         got = torch.zeros(1)

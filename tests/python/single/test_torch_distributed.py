@@ -297,14 +297,3 @@ def test_groups_that_ask_for_gloo(tmp_path: Path) -> None:
         assert done.stdout.count("done") == 2
         assert done.stderr.count("groups of the backend gloo are roda's") == 1
         assert "RODA_REPLACE_GLOO" not in done.stderr  # a setting that is known
-
-
-@pytest.mark.skipif(
-    find_spec("expecttest") is None, reason="expecttest, which torch's own tests import, is not installed"
-)
-def test_what_passes_over_gloo_of_torchs_own_tests_of_messages(tmp_path: Path) -> None:
-    judge = Path(__file__).parents[2] / "torch_suite/run.py"
-    command = [sys.executable, str(judge), "--only", "test_send_recv*", "--folder", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=bare_environment(), check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "passes over Gloo alone: 0" in done.stdout

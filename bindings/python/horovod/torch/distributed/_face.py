@@ -19,6 +19,7 @@ from horovod.common import operations
 from horovod.common.process_sets import ProcessSet
 from horovod.torch import _ops, _tensors
 from horovod.torch.distributed import _farewell, _sets
+from horovod.torch.distributed._comparison import compare
 from horovod.torch.distributed._layout import Finish
 from horovod.torch.distributed._monitored_barrier import monitored_barrier, name_the_late
 from horovod.torch.distributed._profile import Span, begin
@@ -71,8 +72,9 @@ class Face(dist.ProcessGroup):
         self._set, self._store = process_set, store
         self.set_timeout(timeout)
         self._prefix = f"torch.distributed.{name}" if generation == 0 else f"torch.distributed.{generation}.{name}"
-        self._names = itertools.cycle([f"{self._prefix}.{number}" for number in range(NAMES)])
+        self._begin_names()
         self._sequence = self._at = 0  # the latest call; the one that somebody is in
+        self._compares = dist.get_debug_level() == dist.DebugLevel.DETAIL
         _farewell.groups.add(self)
         self._messages: Counter[tuple[int, int, int]] = Counter()  # so far, by source, destination and tag
 
@@ -142,6 +144,9 @@ class Face(dist.ProcessGroup):
 
     # --- starting ---
 
+    def _begin_names(self) -> None:
+        self._names = itertools.cycle([f"{self._prefix}.{number}" for number in range(NAMES)])
+
     def _start(
         self,
         what: str,
@@ -160,9 +165,11 @@ class Face(dist.ProcessGroup):
         limit = opts.timeout.total_seconds()
         if limit < 0:
             limit = self._limit
-        span = self._span(what, inputs) if profiler._is_profiler_enabled else None
         if _farewell.leaving:
             _sets.registrar().farewell.needs(self._ranks)
+        if self._compares:
+            self._compare(what, inputs, sequence, limit)
+        span = self._span(what, inputs) if profiler._is_profiler_enabled else None
         if getattr(opts, "asyncOp", True):
             on_host = prepared[0][0].device == operations.HOST
             handle, late = _tensors.start(*prepared, in_turn=True), functools.partial(self._late, what, sequence)
@@ -179,6 +186,16 @@ class Face(dist.ProcessGroup):
             if span is not None:
                 span.end()
         return None
+
+    def _compare(self, what: str, inputs: Sequence[Tensor], sequence: int, limit: float) -> None:
+        try:
+            name = f"{self._prefix}.compared"
+            wrong = compare(what, inputs, sequence, name, self._set, self._from_set, limit)
+        except TimeoutError:
+            raise self._late(what, sequence, limit) from None
+        if wrong:
+            self._begin_names()  # not all collectives take one
+            raise RuntimeError(wrong)
 
     def _late(self, what: str, sequence: int, limit: float) -> RuntimeError:
         return name_the_late(self._store, self._own_rank, len(self._ranks), what, sequence, limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import queue
 import threading
@@ -21,7 +22,8 @@ from horovod.torch.distributed._profile import Span
 
 _TIMEOUT = 5.0
 _SMALL = 16  # elements of outputs that a work may keep: DDP's count of ranks that have inputs
-_SHORT, _LONG, _IDLE = 0.002, 0.05, 1.0  # seconds between two looks at what is under way, and until none is taken
+# Seconds between two looks at what is under way, and until none is taken.
+_SHORT, _LONG, _IDLE, _NEVER = 0.002, 0.05, 1.0, math.inf
 
 
 class Work(dist._Work):
@@ -72,7 +74,7 @@ class Work(dist._Work):
         self._future: torch.futures.Future | None = None
         if on_host:
             _under_way[id(self)] = self
-            _sweeper.wake()
+            _sweeper.watch(finish is not None or span is not None)
 
     def _synchronize(self, limit: float) -> Any:
         return operations.expect(self._handle, limit)
@@ -169,7 +171,7 @@ class Work(dist._Work):
         elif hasattr(self, "_span"):  # its outputs are on a GPU, and no stream of the caller's waits for them any more
             self._on_host = True
             _under_way[id(self)] = self
-            _sweeper.wake()
+            _sweeper.watch(True)
 
 
 _under_way: dict[int, Work] = {}
@@ -182,21 +184,29 @@ def under_way(group: Any) -> list[Work]:
 
 
 class _Sweeper:
-    """A thread that ends works for which nobody waits, so that their outputs appear and their time runs out."""
+    """A thread that ends works for which nobody waits, so that their outputs appear and their time runs out.
+
+    Each look takes the interpreter's lock from the program. So looks are rare unless there is something to do at a
+    work's end: the engine itself writes the result of most that are waited for at once.
+    """
 
     def __init__(self) -> None:
         self._call = threading.Event()
         self._thread: threading.Thread | None = None
-        self._asleep, self._over = True, False
+        self._pause = _NEVER
+        self._is_urgent = self._over = False
         os.register_at_fork(after_in_child=self._start_anew)
 
     def _start_anew(self) -> None:
         _under_way.clear()
-        self._call, self._thread, self._asleep = threading.Event(), None, True
+        self._call, self._thread, self._pause = threading.Event(), None, _NEVER
 
-    def wake(self) -> None:
-        if self._asleep:
-            self._asleep = False
+    def watch(self, is_urgent: bool) -> None:
+        """Look at what is under way, soon where something is to be done at the end of a work that was just added."""
+        if is_urgent:
+            self._is_urgent = True
+        if self._pause > (2 * _SHORT if is_urgent else _LONG):
+            self._pause = _SHORT  # once is enough
             self._call.set()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="roda-works", daemon=True)
@@ -206,19 +216,18 @@ class _Sweeper:
     def _run(self) -> None:
         pause, idle = _SHORT, 0.0
         while not self._over:
+            self._pause = pause
+            if pause < _NEVER or not _under_way:
+                self._call.wait(None if pause == _NEVER else pause)
+            self._call.clear()
+            was_urgent, self._is_urgent = self._is_urgent, False
             works = list(_under_way.values())
             ended = [work._look() for work in works]
-            idle = 0.0 if works else idle + pause
-            pause = _SHORT if any(ended) or not works else min(2 * pause, _LONG)
+            idle = 0.0 if works or pause == _NEVER else idle + pause
+            pause = _SHORT if was_urgent or any(ended) else min(2 * pause, _LONG)
             del works
             if idle > _IDLE:
-                self._call.clear()
-                self._asleep = True
-                if not _under_way:
-                    self._call.wait()
-                self._asleep, idle, pause = False, 0.0, _SHORT
-            else:
-                time.sleep(pause)
+                pause = _NEVER
 
     def stop(self) -> None:
         self._over = True
