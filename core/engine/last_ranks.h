@@ -1,8 +1,9 @@
 // How long this rank waits for ranks that come last, and what it has heard of those that always do.
 //
-// Owned by the holder of the baton, but for told().
+// Owned by the holder of the baton, but for told() and collected().
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -51,18 +52,32 @@ class LastRanks {
     if (number == first_ && has_steps_) told.first = (at - submitted).count();
     busy();
     auto lateness = watch_.complete(told, at);
-    if (lateness) lateness->queued = observe::queued_share(before(), observe::read_load());
+    if (lateness) {
+      const observe::RankLoad load = read();
+      lateness->queued = observe::share_of(&observe::RankLoad::queued, before(), load);
+      lateness->kernel = observe::share_of(&observe::RankLoad::kernel, before(), load);
+      lateness->collected = observe::share_of(&observe::RankLoad::collected, before(), load);
+    }
     if (watch_.windows() != windows_) look(at);
     return lateness;
   }
 
-  // Told of any rank; with the cause, where that is this one.
-  std::string heard(const negotiate::Lateness& lateness, bool is_own) {
+  // What another rank has found of this one, with the cause.
+  negotiate::Lateness explain(negotiate::Lateness lateness) const {
+    const std::string cause =
+        observe::cause_of(before(), read(), lateness.share, {lateness.queued, lateness.kernel, lateness.collected});
+    lateness.cause = {};
+    cause.copy(lateness.cause.data(), lateness.cause.size() - 1);
+    lateness.is_told = 1;
+    return lateness;
+  }
+  void tell(const negotiate::Lateness& lateness) {
     const MutexLock lock(mutex_);
     told_ = lateness;
     ++heard_;
-    return is_own ? observe::cause_of(before(), observe::read_load(), lateness.share, lateness.queued) : "";
   }
+  // Any thread: Python's garbage collector has run for so long, ns.
+  void collected(std::int64_t nanoseconds) { collected_.fetch_add(nanoseconds, std::memory_order_relaxed); }
   // Any thread. The latest, and how many there were.
   std::pair<std::uint64_t, negotiate::Lateness> told() const {
     const MutexLock lock(mutex_);
@@ -71,6 +86,11 @@ class LastRanks {
 
  private:
   const observe::RankLoad& before() const { return before_.at != 0 ? before_ : latest_; }
+  observe::RankLoad read() const {
+    observe::RankLoad load = observe::read_load();
+    load.collected = collected_.load(std::memory_order_relaxed);
+    return load;
+  }
   static std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
   // Unnamed tensors have a number of their own each time.
   static std::uint64_t key_of(const negotiate::Agreed& tensor) {
@@ -84,7 +104,7 @@ class LastRanks {
     windows_ = watch_.windows();
     if (at < next_look_) return;
     next_look_ = at + std::chrono::seconds(1);
-    before_ = std::exchange(latest_, observe::read_load());
+    before_ = std::exchange(latest_, read());
   }
 
   observe::StragglerWatch watch_;
@@ -95,6 +115,7 @@ class LastRanks {
   bool has_steps_ = false;
   observe::RankLoad before_, latest_;
   CoarseClock::time_point next_look_{};
+  std::atomic<std::int64_t> collected_{0};
   mutable Mutex mutex_;
   negotiate::Lateness told_ RODA_GUARDED_BY(mutex_);
   std::uint64_t heard_ RODA_GUARDED_BY(mutex_) = 0;

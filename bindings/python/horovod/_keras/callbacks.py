@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from horovod import _keras, _roda
+from horovod.common import stragglers
 from horovod.common.basics import Average
 
 
@@ -91,6 +92,25 @@ class MetricAverageCallbackImpl(_keras.BesideCallback):
             logs.update(zip(names, map(float, _keras.allreduce(
                 self.keras, values, name, None, 1.0, 1.0, Average, _keras.framework_of(self.keras).hvd.Compression.none
             ))))  # fmt: skip
+
+
+class StragglerCallbackImpl(_keras.BesideCallback):
+    """Adds to an epoch's metrics which rank kept the others waiting, for callbacks that follow, as CSVLogger does.
+
+    ``straggler`` is the rank that the job has named since the epoch before (:func:`horovod.keras.on_straggler`), -1
+    where none was; ``straggler_ms`` by how much it comes last.
+    """
+
+    keras: ModuleType
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._latest = stragglers.Latest()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Add them."""
+        if logs is not None:
+            logs.update(self._latest.take())
 
 
 class LearningRateScheduleCallbackImpl(_keras.BesideCallback):
