@@ -124,8 +124,8 @@ class _Wait:
 
 
 def _about_wait(ranks: Sequence[Rank], waits: Sequence[_Wait]) -> str:
-    # Ranks that went different ways all wait. Those that did as most others did, or as they did before, are not those who
-    # went astray, and one that has joined waits rightly.
+    # Ranks that went different ways all wait. Those that did as most others did, or as they did before, did not go
+    # astray, and one that has joined waits rightly.
     def order(wait: _Wait) -> tuple[object, ...]:
         return wait.operation.collective == "join", -len(wait.waiting), wait.is_astray, *_turn(wait.operation)
 
