@@ -85,7 +85,10 @@ class LastRanks {
   }
 
  private:
-  const observe::RankLoad& before() const { return before_.at != 0 ? before_ : latest_; }
+  // Of the window that is over, where steps are long; never of a moment.
+  const observe::RankLoad& before() const {
+    return before_.at == 0 || now() - latest_.at >= kLook.count() / 2 ? latest_ : before_;
+  }
   observe::RankLoad read() const {
     observe::RankLoad load = observe::read_load();
     load.collected = collected_.load(std::memory_order_relaxed);
@@ -99,13 +102,15 @@ class LastRanks {
     const std::string_view name = tensor.name;
     return set ^ std::hash<std::string_view>()(name.substr(0, name.find_last_not_of("0123456789") + 1));
   }
-  // The kernel's counters of this rank are read at the end of a window of steps, but at most once a second.
+  // The kernel's counters of this rank are read at the end of a window of steps, but not more often. It takes 0.1 ms.
   void look(CoarseClock::time_point at) {
     windows_ = watch_.windows();
     if (at < next_look_) return;
-    next_look_ = at + std::chrono::seconds(1);
+    next_look_ = at + kLook;
     before_ = std::exchange(latest_, read());
   }
+
+  static constexpr std::chrono::nanoseconds kLook = std::chrono::milliseconds(400);
 
   observe::StragglerWatch watch_;
   std::uint64_t windows_ = UINT64_MAX;  // that were looked at; the first look comes before any

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace roda::observe {
@@ -73,20 +74,24 @@ std::optional<negotiate::Lateness> StragglerWatch::judge(Time now) {
   const auto steps = static_cast<std::int32_t>(steps_of(rank));
   if (named_ >= 0 && steps_of(named_) < kFew) named_ = -1;
   std::vector<Step> late;
-  if (steps >= kMost)
+  if (steps >= kMostHeavy)
     std::ranges::copy_if(steps_, std::back_inserter(late), [&](const Step& s) { return counts(s, rank); });
   steps_.front() = {};
-  if (late.empty() || rank == named_ || rank < 0) return std::nullopt;
+  const std::int32_t before = std::exchange(suspect_, -1);
+  if (late.empty() || rank < 0) return std::nullopt;
   const auto median = late.begin() + static_cast<std::ptrdiff_t>(late.size() / 2);
   std::ranges::nth_element(late, median, {}, &Step::waited);
   negotiate::Lateness lateness{.rank = rank, .steps = steps, .of_steps = kSteps, .nanoseconds = median->waited};
   lateness.share = static_cast<std::int32_t>(median->waited * steps * 1000 / std::max<std::int64_t>(time, 1));
+  if (lateness.share < (steps >= kMost ? kShare : kHeavy) || lateness.nanoseconds < kLeast) return std::nullopt;
+  suspect_ = rank;
+  lasted_ = (rank == before ? lasted_ : 0) + time;
+  if (lasted_ < kLasts || rank == named_) return std::nullopt;
   for (const Step& step : late) {
     if (step.first_rank < 0) lateness.before_first = -1;
     if (lateness.before_first >= 0 && step.first_rank == rank)
       lateness.before_first += std::min(step.first, step.waited) / steps;
   }
-  if (lateness.share < kShare || lateness.nanoseconds < kLeast) return std::nullopt;
   named_ = rank;
   return lateness;
 }
