@@ -43,7 +43,7 @@ class Fault:
         self.seconds = plan["share"] * (time.monotonic() - (self.begun or 0)) / (step - plan["begins"] // 3)
         self.is_on = self.is_late or kind == "all alike"
         if self.is_on and kind == "collector":
-            self.garbage = [[index] for index in range(300_000)]
+            self.garbage = [[index] for index in range(20_000)]
             gc.freeze()
             gc.unfreeze()
         if self.is_late and not plan["is_hang"]:
@@ -106,7 +106,7 @@ def batches(fault: Fault, rows: int) -> Iterator[int]:
                 say_that_it_hangs()
                 lock.acquire()
                 lock.acquire()
-            ready.put(rows * 2 if fault.is_on and kind == "skew" else rows)
+            ready.put(rows * 3 if fault.is_on and kind == "skew" else rows)
 
     threading.Thread(target=load, daemon=True).start()
     for _ in range(plan["steps"]):

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Gives one rank of a small training job a fault, blindly for the product, and counts what the product says of it.
 
-usage: who.py [--seeds N] [--seed SEED] [--only KIND ...] [--steps N] [--most-ranks N] [-v]
+usage: who.py [--seeds N] [--seed SEED] [--only KIND ...] [--hangs] [--steps N] [--most-ranks N] [--framework NAME]
+              [--at-once N] [--junit FILE] [-v]
 
 Each trial is a job of train.py. The kind of fault is given; the rank, its size, the number of ranks, of hosts (network
 namespaces, for root) and the framework follow from the seed. Of a rank that is slow the product must name the rank, the
 part of the step and the cause in the late rank's line; of one that hangs the job, rank, operation and lines of the
 program, three times: roda-doctor while it hangs, the stall's message, and roda-doctor on the dump. The exit status is 1
-when a rank is named wrongly, or in a balanced job.
+when a rank is named wrongly, or in a balanced job, or something of a hang is not told.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
 
 import psutil
 
@@ -88,6 +91,15 @@ class Trial:
 
     def verdict(self) -> str:
         return min(self.verdicts().values(), key=_WORST_FIRST.index)
+
+    def has_failed(self) -> bool:
+        """Whether it is wrong: to stay silent of one that is slow is not."""
+        allowed = ("right", "right rank", "silent") if self.kind in SLOW else ("right",)
+        return self.verdict() not in allowed
+
+    def __str__(self) -> str:
+        where = f"np {self.ranks} on {self.hosts} {self.framework} rank {self.rank}"
+        return f"{self.seed} {self.kind} {where}" + (f" share {self.share}" if self.kind in SLOW else "")
 
     def verdicts(self) -> dict[str, str]:
         judge = self._of_slow if self.kind in SLOW else self._of_hang
@@ -190,7 +202,7 @@ def plan_of(kind: str, seed: int, options: argparse.Namespace) -> tuple[Trial, d
     draw = random.Random(f"{seed} {kind}")  # noqa: S311
     ranks = draw.choice([each for each in (2, 2, 3, 4, 8) if each <= options.most_ranks])
     hosts = draw.choice([1, 1, 2]) if ranks % 2 == 0 and os.geteuid() == 0 else 1
-    framework = draw.choice(["torch", "numpy"])
+    framework = draw.choice(options.framework)
     trial = Trial(kind, seed, framework, ranks, hosts, draw.randrange(ranks), draw.choice([0.3, 0.6, 1.0]))
     plan = {
         "kind": kind, "rank": trial.rank, "share": trial.share, "begins": BEGINS, "framework": framework,
@@ -252,13 +264,13 @@ def run(trial: Trial, plan: dict[str, object]) -> None:
                 command_of(trial), env=environment, stdout=subprocess.PIPE, stderr=errors.open("w"), text=True
             )
         )
-        pid = 0
+        pid, hanging = 0, 0
         for line in job.stdout or ():
             if match := re.search(r"pid (\d+)", line):
                 pid = int(match[1])
             elif "begins" in line:
                 inject(trial.kind, pid, float(line.split()[-1]), stack)
-            elif "hangs" in line:
+            elif "hangs" in line and (hanging := hanging + 1) == (1 if trial.kind == "pipeline" else trial.ranks):
                 examine(trial, job, errors, folder)
                 break
         job.wait()
@@ -275,30 +287,47 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="the first")
     parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS)
-    parser.add_argument("--steps", type=int, default=250)
+    parser.add_argument("--hangs", dest="only", action="store_const", const=list(HANGS), help="those that hang alone")
+    parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--most-ranks", type=int, default=4)
+    parser.add_argument("--framework", nargs="*", default=["torch", "numpy"])
+    parser.add_argument(
+        "--at-once", type=int, default=1, help="jobs; those that are slow need the machine for themselves"
+    )
+    parser.add_argument("--junit", type=Path)
     parser.add_argument("-v", "--verbose", action="store_true", help="print what was said where that is not right")
     options = parser.parse_args()
-    counted: dict[str, collections.Counter[str]] = {kind: collections.Counter() for kind in options.only}
-    for seed in range(options.seed, options.seed + options.seeds):
-        for kind in options.only:
-            trial, plan = plan_of(kind, seed, options)
-            run(trial, plan)
-            verdict = trial.verdict()
-            counted[kind][verdict] += 1
-            where = f"np {trial.ranks} on {trial.hosts} {trial.framework:5} rank {trial.rank} share {trial.share}"
-            took = f" {trial.seconds:.1f} s" if trial.seconds else ""
-            each = ", ".join(f"{place} {verdict}" for place, verdict in trial.verdicts().items())
-            print(f"{seed:3} {kind:13} {where}{took}: {each}", flush=True)
-            if options.verbose and verdict != "right":
-                print("\n".join(trial.said.values()), flush=True)
+
+    def run_one(kind: str, seed: int) -> Trial:
+        trial, plan = plan_of(kind, seed, options)
+        run(trial, plan)
+        told = ", ".join(f"{place} {verdict}" for place, verdict in trial.verdicts().items())
+        more = "\n" + "\n".join(trial.said.values()) if options.verbose and trial.verdict() != "right" else ""
+        print(f"{trial}{f' {trial.seconds:.1f} s' if trial.seconds else ''}: {told}{more}", flush=True)
+        return trial
+
+    seeds = range(options.seed, options.seed + options.seeds)
+    with ThreadPoolExecutor(options.at_once) as pool:
+        trials = list(pool.map(run_one, options.only * len(seeds), sorted([*seeds] * len(options.only))))
     print(f"\n{'kind':13} {'tries':>5} {'right':>6} {'right rank':>10} {'silent':>6} {'wrong':>6}")
-    for kind, counts in counted.items():
-        right = counts["right"]
-        rank = right + counts["right rank"]
+    for kind in options.only:
+        counts = collections.Counter(trial.verdict() for trial in trials if trial.kind == kind)
+        rank = counts["right"] + counts["right rank"]
         wrong = counts["wrong rank"] + counts["false alarm"]
-        print(f"{kind:13} {counts.total():5} {right:6} {rank:10} {counts['silent']:6} {wrong:6}")
-    return 1 if any(counts["wrong rank"] or counts["false alarm"] for counts in counted.values()) else 0
+        print(f"{kind:13} {counts.total():5} {counts['right']:6} {rank:10} {counts['silent']:6} {wrong:6}")
+    if options.junit:
+        write_junit(options.junit, trials)
+    return 1 if any(trial.has_failed() for trial in trials) else 0
+
+
+def write_junit(path: Path, trials: list[Trial]) -> None:
+    """Write a report with a case for each trial."""
+    cases = []
+    for trial in trials:
+        told = escape(f"{trial.verdicts()}\n" + "\n".join(trial.said.values()))
+        failure = f"<failure>{told}</failure>" if trial.has_failed() else ""
+        cases.append(f"<testcase name={quoteattr(str(trial))}>{failure}</testcase>")
+    path.write_text(f'<testsuites><testsuite name="who">{"".join(cases)}</testsuite></testsuites>\n')
 
 
 if __name__ == "__main__":

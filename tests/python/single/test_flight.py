@@ -78,11 +78,12 @@ def test_of_ranks_that_went_two_ways_the_few_diverged() -> None:
 
 def test_of_two_ranks_that_went_two_ways_the_one_that_did_so_for_the_first_time_diverged() -> None:
     """Whichever has waited for longer."""
-    steps = [operation(name, 60 - at, number=at) for at, name in enumerate(["a", "loss", "a", "loss", "a"], 1)]
+    names = ["grad.1", "grad.0", "loss"] * 2 + ["grad.1", "grad.0"]
+    steps = [operation(name, 60 - at, number=at) for at, name in enumerate(names, 1)]
     for seconds in (10, 30):
-        usual, other = operation("loss", 20, "submitted", number=6), operation("a", seconds, "submitted", number=6)
+        usual, other = operation("loss", 20, "submitted", number=9), operation("grad.1", seconds, "submitted", number=9)
         first, *_ = diagnose([rank(0, *steps, usual), rank(1, *steps, other)])
-        assert first.startswith("Rank 1 (process 1001 on node) diverged first: it submitted 'a'")
+        assert first.startswith("Rank 1 (process 1001 on node) diverged first: it submitted 'grad.1'")
         assert "Rank 0 has waited for 20.0 s for rank 1 to submit 'loss'" in first
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from horovod.observe.flight import Operation, Rank
@@ -94,7 +95,9 @@ def _turn(operation: Operation) -> tuple[int, int]:
 
 def _is_astray(rank: Rank) -> bool:
     """Whether what a rank waits for has not followed on what it did before, in all that is remembered of it."""
-    names = [(each.set, each.name.rstrip("0123456789")) for each in rank.operations]
+    times = Counter(each.key for each in rank.operations)
+    # An operation without a name has a number of its own each time.
+    names = [each.key if times[each.key] > 1 else each.name.rstrip("0123456789") for each in rank.operations]
     pairs = list(zip(names, names[1:]))
     first = next(index for index, each in enumerate(rank.operations) if each.waits)
     return first > 0 and pairs[first - 1] not in pairs[: first - 1]
@@ -115,7 +118,6 @@ class _Wait:
         self.missing |= {rank.rank for rank in ranks if _is_missing(rank, key)}
         self.missing_count = max(self.missing_count, len(self.missing))
         self.where = {rank.where for rank in having if rank.where}
-        self.is_astray = any(map(_is_astray, having))
 
     def who_is_missing(self) -> str:
         """Return the ranks, as far as they are known."""
@@ -126,13 +128,22 @@ class _Wait:
 def _about_wait(ranks: Sequence[Rank], waits: Sequence[_Wait]) -> str:
     # Ranks that went different ways all wait. Those that did as most others did, or as they did before, did not go
     # astray, and one that has joined waits rightly.
-    def order(wait: _Wait) -> tuple[object, ...]:
-        return wait.operation.collective == "join", -len(wait.waiting), wait.is_astray, *_turn(wait.operation)
+    def share(wait: _Wait) -> tuple[bool, int]:
+        return wait.operation.collective == "join", -len(wait.waiting)
 
-    wait = min(waits, key=order)
-    rivals = [each for each in waits if order(each)[:3] == order(wait)[:3] and not each.waiting & wait.waiting]
-    if rivals and wait.is_astray and wait.operation.collective != "join":
-        return _about_two_ways(ranks, wait, min(rivals, key=order))
+    most = min(map(share, waits))
+    equal = [wait for wait in waits if share(wait) == most]
+    waiting = {each for wait in equal for each in wait.waiting}
+    is_clear = len(waiting) == -most[1]  # or there are two ways, of as many ranks
+    astray = set() if is_clear else {each.rank for each in ranks if each.rank in waiting and _is_astray(each)}
+
+    def order(wait: _Wait) -> tuple[bool, int, int, int]:
+        return bool(wait.waiting & astray), *_turn(wait.operation), min(wait.waiting)
+
+    wait = min(equal, key=order)
+    others = [each for each in equal if each.waiting & astray and not each.waiting & wait.waiting]
+    if others and wait.waiting & astray and not most[0]:
+        return _about_two_ways(ranks, wait, min(others, key=order))
     known = {rank.rank: rank for rank in ranks}
     suspects = [known[rank] for rank in wait.missing if rank in known]
     at = f" at {min(wait.where)}" if len(wait.where) == 1 else ""
