@@ -54,6 +54,7 @@ class LastRanks {
     auto lateness = watch_.complete(told, at);
     if (lateness) {
       const observe::RankLoad load = read();
+      lateness->ran = observe::share_of(&observe::RankLoad::ran, before(), load);
       lateness->queued = observe::share_of(&observe::RankLoad::queued, before(), load);
       lateness->kernel = observe::share_of(&observe::RankLoad::kernel, before(), load);
       lateness->collected = observe::share_of(&observe::RankLoad::collected, before(), load);
@@ -64,8 +65,8 @@ class LastRanks {
 
   // What another rank has found of this one, with the cause.
   negotiate::Lateness explain(negotiate::Lateness lateness) const {
-    const std::string cause =
-        observe::cause_of(before(), read(), lateness.share, {lateness.queued, lateness.kernel, lateness.collected});
+    const std::string cause = observe::cause_of(before(), read(), lateness.share,
+                                                {lateness.ran, lateness.queued, lateness.kernel, lateness.collected});
     lateness.cause = {};
     cause.copy(lateness.cause.data(), lateness.cause.size() - 1);
     lateness.is_told = 1;

@@ -112,15 +112,16 @@ std::string cause_of(const RankLoad& before, const RankLoad& after, std::int32_t
   const std::int32_t asleep = 1000 - part(&RankLoad::ran) - part(&RankLoad::queued);
   const std::int32_t kernel = part(&RankLoad::kernel);
   if (part(&RankLoad::throttled) >= half) return say("its cgroup is throttled", part(&RankLoad::throttled));
-  if (part(&RankLoad::queued) - others.queued >= half) {
-    return say("its main thread waits for a core", part(&RankLoad::queued));
-  }
+  // A thread that computes for longer waits for a core for longer, where cores are short for all.
+  const std::int32_t queued = part(&RankLoad::queued);
+  const std::int32_t collected = part(&RankLoad::collected) - others.collected;
+  const std::int32_t short_of_cores =
+      queued - others.queued * std::max(part(&RankLoad::ran), 1) / std::max(others.ran, 1);
+  if (short_of_cores >= half && short_of_cores > collected) return say("its main thread waits for a core", queued);
   if (part(&RankLoad::stalled) >= half && after.faults > before.faults) {
     return say("memory is short on its host", part(&RankLoad::stalled));
   }
-  if (part(&RankLoad::collected) - others.collected >= half) {
-    return say("Python's garbage collection runs in it", part(&RankLoad::collected));
-  }
+  if (collected >= half) return say("Python's garbage collection runs in it", part(&RankLoad::collected));
   if (asleep >= half) {
     const double fetched = a_second(&RankLoad::fetched) / 1e6;
     if (fetched >= kMuchRead)

@@ -29,6 +29,7 @@ std::int32_t share_of(std::int64_t RankLoad::*time, const RankLoad& before, cons
 
 // Of a rank that waits for the late one, per mille: what both have alike makes neither late.
 struct OthersLoad {
+  std::int32_t ran = 0;
   std::int32_t queued = 0;
   std::int32_t kernel = 0;
   std::int32_t collected = 0;

@@ -18,12 +18,12 @@ namespace roda::observe {
 class StragglerWatch {
  public:
   using Time = CoarseClock::time_point;
-  static constexpr int kSteps = 50;                   // that are judged together
-  static constexpr int kMost = kSteps * 4 / 5;        // in which a straggler is waited for
-  static constexpr int kFew = kSteps * 2 / 5;         // in fewer it is none any more, and may be named again
-  static constexpr int kShare = 100;                  // of the time, per mille: less is not worth a word
-  static constexpr int kMostHeavy = kSteps * 7 / 10;  // the same of a rank that is on and off, as a throttled one is,
-  static constexpr int kHeavy = 300;                  // and costs so much of the time, per mille
+  static constexpr int kSteps = 50;               // that are judged together
+  static constexpr int kMost = kSteps * 4 / 5;    // in which a straggler is waited for
+  static constexpr int kFew = kSteps * 2 / 5;     // in fewer it is none any more, and may be named again
+  static constexpr int kShare = 100;              // of the time, per mille: less is not worth a word
+  static constexpr int kHeavySteps = kSteps / 5;  // the same of a rank that is on and off, as a throttled one is,
+  static constexpr int kHeavy = 400;              // and costs so much of the time, per mille
   static constexpr std::int64_t kLasts = 1'000'000'000;  // ns: of ranks that share cores one is the last for a while
   static constexpr int kNoticed = 20;                    // a wait of 1/20 of a step, or more, counts
   static constexpr std::int64_t kLeast = 1'000'000;  // ns: of two ranks that wake up one is always later than the other
@@ -51,6 +51,8 @@ class StragglerWatch {
   static void wait(const Complete& tensor, Step* step);
   bool is_step_over(std::uint64_t tensor);
   std::optional<negotiate::Lateness> judge(Time now);
+  std::optional<negotiate::Lateness> lateness_of(std::int32_t rank, std::int64_t time) const;
+  int steps_of(std::int32_t rank, std::int64_t least) const;
 
   std::array<Step, kSteps> steps_{};
   int count_ = 0;  // of steps_ that are over

@@ -18,7 +18,7 @@ TEST(RankLoad, TellsTheCauseThatExplainsHalfOfTheLateness) {
     return load;
   };
   const auto cause = [&](std::int64_t RankLoad::*field, std::int64_t value) {
-    return cause_of(before, with(field, value), 300, {.queued = 50, .kernel = 100, .collected = 100});
+    return cause_of(before, with(field, value), 300, {.ran = 999, .queued = 50, .kernel = 100, .collected = 100});
   };
   const std::string computes = "its main thread computes all the time";
   EXPECT_EQ(cause(&RankLoad::throttled, 40'000), "its cgroup is throttled, 40 % of the time");
@@ -30,6 +30,9 @@ TEST(RankLoad, TellsTheCauseThatExplainsHalfOfTheLateness) {
   EXPECT_EQ(cause(&RankLoad::kernel, 30'000), "its main thread is in the kernel, 30 % of the time");
   EXPECT_EQ(cause(&RankLoad::kernel, 20'000), computes);
   EXPECT_EQ(cause(&RankLoad::ran, 40'500), "its main thread sleeps, 60 % of the time, or is stopped");
+  RankLoad longer = with(&RankLoad::queued, 50'000);
+  longer.ran = 50'500;
+  EXPECT_EQ(cause_of(before, longer, 300, {.ran = 300, .queued = 300}), computes) << "so it waits for longer, too";
   RankLoad pages = with(&RankLoad::kernel, 30'000);
   pages.new_pages = 2;  // in a tenth of a millisecond
   EXPECT_EQ(cause_of(before, pages, 300, {}),

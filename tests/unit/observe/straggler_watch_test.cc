@@ -101,10 +101,12 @@ TEST_F(Watching, IsSilentWhereRanksTakeTurns) {
 }
 
 TEST_F(Watching, NamesARankThatIsThrottled) {
-  const auto named = steps(200, [](int step) { return Late{3, step % 4 == 0 ? 0 : kStep}; });
+  const auto named = steps(200, [](int step) { return Late{3, step % 3 == 0 ? 3 * kStep : 0}; });
   ASSERT_TRUE(named);
   EXPECT_EQ(named->rank, 3);
   EXPECT_LT(named->steps, StragglerWatch::kMost);
+  EXPECT_NEAR(named->share, 500, 20);
+  EXPECT_EQ(names, 1) << "though it is late in few steps only";
 }
 
 TEST_F(Watching, WaitsForASecondOfShortSteps) {
