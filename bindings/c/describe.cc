@@ -137,10 +137,11 @@ char* roda_describe_straggler(void) {
   if (number == 0) return give("{}");
   return give(roda::format(
       "{{\"number\": {}, \"rank\": {}, \"host\": {}, \"steps\": {}, \"of_steps\": {}, "
-      "\"share\": {:.3f}, \"seconds\": {:.6f}, \"before_first\": {}}}",
+      "\"share\": {:.3f}, \"seconds\": {:.6f}, \"before_first\": {}, \"cause\": {}}}",
       number, late.rank, roda::json_quote(engine->topology().host_of(late.rank).name), late.steps, late.of_steps,
       late.share / 1e3, static_cast<double>(late.nanoseconds) / 1e9,
-      late.before_first < 0 ? "null" : roda::format("{:.6f}", static_cast<double>(late.before_first) / 1e9)));
+      late.before_first < 0 ? "null" : roda::format("{:.6f}", static_cast<double>(late.before_first) / 1e9),
+      roda::json_quote(late.cause.data())));
 }
 
 char* roda_explain_memory(const char* memory, const char* topology_file, int32_t collective, uint64_t bytes,

@@ -217,6 +217,10 @@ void roda_note_line(const char* line) {
   if (engine.check().ok()) engine->note_line(line);  // a forked child's line is not its parent's
 }
 
+void roda_note_collection(uint64_t nanoseconds) {
+  if (const EngineRef engine = Process::get().running()) engine->collected(static_cast<std::int64_t>(nanoseconds));
+}
+
 int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_error* error) {
   HandleState* state = nullptr;
   if (Status s = find_handle(handle, &state); !s.ok()) return s.to(error);

@@ -179,6 +179,8 @@ RODA_API int32_t roda_wait_on_stream(roda_handle handle, void* stream, roda_erro
 /* For the flight recorder: the line of the program, "train.py:57", at which a thread waits; "": no longer. It costs a
  * fraction of a microsecond; for waits that take long. */
 RODA_API void roda_note_line(const char* line);
+/* A garbage collector has held up this process's program for so long: a cause of its lateness. */
+RODA_API void roda_note_collection(uint64_t nanoseconds);
 
 /* Output of member `index` of a done handle, where the engine owns it. Memory is reference-counted and outlives
  * shutdown: `owner` holds one reference that roda_output_release drops. */
@@ -234,8 +236,8 @@ RODA_API char* roda_explain_memory(const char* memory, const char* topology_file
                                    int32_t size, int32_t as_json, roda_error* error);
 /* JSON: the latest rank that came last in most steps, as one of those that wait for it has found: {"number": 1 (of
  * those so far), "rank", "host", "steps", "of_steps", "share" (of the time in which the others wait for it), "seconds"
- * (in the median of those steps), "before_first" (by how many it is late with a step's first tensor, or null)}; {}
- * where there was none. */
+ * (in the median of those steps), "before_first" (by how many it is late with a step's first tensor, or null),
+ * "cause" (in words)}; {} where there was none. */
 RODA_API char* roda_describe_straggler(void);
 RODA_API void roda_free_text(char* text);
 

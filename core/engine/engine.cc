@@ -335,21 +335,23 @@ void Engine::complete(const negotiate::Agreed& tensor, std::int32_t last) {
   if (lateness) announcer_.record().late(*lateness);
 }
 
-// The rank itself says it: it may know why.
-void Engine::late(const negotiate::Lateness& lateness) {
-  const bool is_own = lateness.rank == parts_.rank;
-  const std::string cause = last_ranks_.heard(lateness, is_own);
-  if (!is_own) return;
+// The rank itself says it, to its log and to all: it may know why.
+void Engine::late(const negotiate::Lateness& found) {
+  if (found.is_told != 0) return last_ranks_.tell(found);
+  if (found.rank != parts_.rank) return;
+  const negotiate::Lateness lateness = last_ranks_.explain(found);
+  announcer_.record().late(lateness);
   const double before = static_cast<double>(lateness.before_first) / static_cast<double>(lateness.nanoseconds);
-  RODA_LOG(warning,
-           "Rank {} on host {} comes last in {} of {} steps, by {:.3g} ms: the others wait for it {} % of the time{}{}",
-           parts_.rank, parts_.topology.host_of(parts_.rank).name, lateness.steps, lateness.of_steps,
-           static_cast<double>(lateness.nanoseconds) / 1e6, lateness.share / 10,
-           lateness.before_first < 0 ? ""
-           : before > 0.7            ? ", before a step's first tensor"
-           : before < 0.3            ? ", between a step's tensors"
-                                     : "",
-           cause.empty() ? "." : "; " + cause + ".");
+  RODA_LOG(
+      warning,
+      "Rank {} on host {} comes last in {} of {} steps, by {:.3g} ms: the others wait for it {} % of the time{}; {}.",
+      parts_.rank, parts_.topology.host_of(parts_.rank).name, lateness.steps, lateness.of_steps,
+      static_cast<double>(lateness.nanoseconds) / 1e6, lateness.share / 10,
+      lateness.before_first < 0 ? ""
+      : before > 0.7            ? ", before a step's first tensor"
+      : before < 0.3            ? ", between a step's tensors"
+                                : "",
+      lateness.cause.data());
 }
 
 void Engine::launch(negotiate::Launch& launch) {

@@ -100,6 +100,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
 
   // The latest rank that all were told to be late, and how many such there were.
   std::pair<std::uint64_t, negotiate::Lateness> late_rank() const { return last_ranks_.told(); }
+  void collected(std::int64_t nanoseconds) { last_ranks_.collected(nanoseconds); }
 
   // For the flight recorder: the line of the program at which a thread waits; "": no longer.
   void note_line(std::string_view line) const { observe::note_line(parts_.control->room(), line); }
@@ -154,7 +155,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void announced(const std::string& name, int collective, std::span<const wire::RankRange> ranks) override
       RODA_REQUIRES(baton_);
   void complete(const negotiate::Agreed& tensor, std::int32_t last) override RODA_REQUIRES(baton_);
-  void late(const negotiate::Lateness& lateness) override RODA_REQUIRES(baton_);
+  void late(const negotiate::Lateness& found) override RODA_REQUIRES(baton_);
   void launch(negotiate::Launch& launch) override RODA_REQUIRES(baton_);
   void refuse(std::int32_t set, const std::string& name, const Status& error) override RODA_REQUIRES(baton_);
   void announce_again(std::int32_t set, int bit) override RODA_REQUIRES(baton_);

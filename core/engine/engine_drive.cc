@@ -387,7 +387,8 @@ std::optional<Engine::WaitLimit> Engine::wait_limit() const {
   return WaitLimit{std::chrono::seconds(knobs.stall_shutdown_seconds), "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"};
 }
 
-// The first of the ranks that have submitted a tensor reports it: one report a tensor, from a rank that is awake.
+// The first of the ranks that have submitted a tensor reports it: one report a tensor, from a rank that is awake. Where
+// a host's ranks are is known on that host alone: the first that is missing there reports it as well.
 void Engine::watch_stalls() {
   const auto now = turn_time();
   if (!stall_watch_.is_due(now)) return;
@@ -398,7 +399,14 @@ void Engine::watch_stalls() {
     const auto& members = negotiator_.members(w.set);
     const auto first =
         std::ranges::find_if(members, [&](std::int32_t r) { return !std::ranges::binary_search(w.missing, r); });
-    if (first != members.end() && *first == parts_.rank) mine.push_back({w.set, w.name, std::move(w.missing)});
+    if (first == members.end()) continue;
+    const auto is_here = [&here = parts_.topology.host_of(parts_.rank).ranks](std::int32_t r) {
+      return std::ranges::find(here, r) != here.end();
+    };
+    const auto missing = is_here(*first) ? w.missing.end() : std::ranges::find_if(w.missing, is_here);
+    if ((missing == w.missing.end() ? *first : *missing) == parts_.rank) {
+      mine.push_back({w.set, w.name, std::move(w.missing)});
+    }
   }
   auto report = stall_watch_.look(mine, now);
   if (!report.has_value()) return watch_own_waits();

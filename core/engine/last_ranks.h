@@ -1,8 +1,9 @@
 // How long this rank waits for ranks that come last, and what it has heard of those that always do.
 //
-// Owned by the holder of the baton, but for told().
+// Owned by the holder of the baton, but for told() and collected().
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -51,18 +52,33 @@ class LastRanks {
     if (number == first_ && has_steps_) told.first = (at - submitted).count();
     busy();
     auto lateness = watch_.complete(told, at);
-    if (lateness) lateness->queued = observe::queued_share(before(), observe::read_load());
+    if (lateness) {
+      const observe::RankLoad load = read();
+      lateness->ran = observe::share_of(&observe::RankLoad::ran, before(), load);
+      lateness->queued = observe::share_of(&observe::RankLoad::queued, before(), load);
+      lateness->kernel = observe::share_of(&observe::RankLoad::kernel, before(), load);
+      lateness->collected = observe::share_of(&observe::RankLoad::collected, before(), load);
+    }
     if (watch_.windows() != windows_) look(at);
     return lateness;
   }
 
-  // Told of any rank; with the cause, where that is this one.
-  std::string heard(const negotiate::Lateness& lateness, bool is_own) {
+  // What another rank has found of this one, with the cause.
+  negotiate::Lateness explain(negotiate::Lateness lateness) const {
+    const std::string cause = observe::cause_of(before(), read(), lateness.share,
+                                                {lateness.ran, lateness.queued, lateness.kernel, lateness.collected});
+    lateness.cause = {};
+    cause.copy(lateness.cause.data(), lateness.cause.size() - 1);
+    lateness.is_told = 1;
+    return lateness;
+  }
+  void tell(const negotiate::Lateness& lateness) {
     const MutexLock lock(mutex_);
     told_ = lateness;
     ++heard_;
-    return is_own ? observe::cause_of(before(), observe::read_load(), lateness.share, lateness.queued) : "";
   }
+  // Any thread: Python's garbage collector has run for so long, ns.
+  void collected(std::int64_t nanoseconds) { collected_.fetch_add(nanoseconds, std::memory_order_relaxed); }
   // Any thread. The latest, and how many there were.
   std::pair<std::uint64_t, negotiate::Lateness> told() const {
     const MutexLock lock(mutex_);
@@ -70,7 +86,15 @@ class LastRanks {
   }
 
  private:
-  const observe::RankLoad& before() const { return before_.at != 0 ? before_ : latest_; }
+  // Of the window that is over, where steps are long; never of a moment.
+  const observe::RankLoad& before() const {
+    return before_.at == 0 || now() - latest_.at >= kLook.count() / 2 ? latest_ : before_;
+  }
+  observe::RankLoad read() const {
+    observe::RankLoad load = observe::read_load();
+    load.collected = collected_.load(std::memory_order_relaxed);
+    return load;
+  }
   static std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
   // Unnamed tensors have a number of their own each time.
   static std::uint64_t key_of(const negotiate::Agreed& tensor) {
@@ -79,13 +103,15 @@ class LastRanks {
     const std::string_view name = tensor.name;
     return set ^ std::hash<std::string_view>()(name.substr(0, name.find_last_not_of("0123456789") + 1));
   }
-  // The kernel's counters of this rank are read at the end of a window of steps, but at most once a second.
+  // The kernel's counters of this rank are read at the end of a window of steps, but not more often. It takes 0.1 ms.
   void look(CoarseClock::time_point at) {
     windows_ = watch_.windows();
     if (at < next_look_) return;
-    next_look_ = at + std::chrono::seconds(1);
-    before_ = std::exchange(latest_, observe::read_load());
+    next_look_ = at + kLook;
+    before_ = std::exchange(latest_, read());
   }
+
+  static constexpr std::chrono::nanoseconds kLook = std::chrono::milliseconds(400);
 
   observe::StragglerWatch watch_;
   std::uint64_t windows_ = UINT64_MAX;  // that were looked at; the first look comes before any
@@ -95,6 +121,7 @@ class LastRanks {
   bool has_steps_ = false;
   observe::RankLoad before_, latest_;
   CoarseClock::time_point next_look_{};
+  std::atomic<std::int64_t> collected_{0};
   mutable Mutex mutex_;
   negotiate::Lateness told_ RODA_GUARDED_BY(mutex_);
   std::uint64_t heard_ RODA_GUARDED_BY(mutex_) = 0;

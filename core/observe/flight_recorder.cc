@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "core/observe/process_line.h"
 #include "plugins/base/format.h"
 #include "plugins/base/unique_fd.h"
 
@@ -205,7 +206,8 @@ std::string latest_operations(std::span<const std::span<std::byte>> recorders) {
                       : roda::format("'{}{}', {:.0f} s ago", entry.is_cut != 0 ? "…" : "",
                                      std::string_view(entry.name, entry.name_bytes),
                                      static_cast<double>(now - entry.submitted) / 1e9);
-    if (const std::string line = line_of(header); !line.empty()) text += ", and waits at " + line;
+    const std::string line = line_of(header);
+    text += line.empty() ? where_process_is(header.pid) : ", and waits at " + line;
     separator = "; ";
   }
   return text + ". `roda-doctor PID` says more.";

@@ -110,7 +110,8 @@ class FlightRecorder {
 // two at once one is heard.
 void note_line(std::span<std::byte> recorder, std::string_view line);
 
-// What the ranks of a host submitted last, in a line for people.
+// What the ranks of a host submitted last and where they are, in a line for people. Blocks for a moment:
+// where_process_is.
 std::string latest_operations(std::span<const std::span<std::byte>> recorders);
 
 // Writes the recorders of a host's ranks as one JSON file into the folder, once however many of its ranks ask. `why`:

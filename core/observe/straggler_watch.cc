@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace roda::observe {
@@ -55,39 +56,49 @@ bool StragglerWatch::is_step_over(std::uint64_t tensor) {
 }
 
 std::optional<negotiate::Lateness> StragglerWatch::judge(Time now) {
-  const std::int64_t time = (now - begin_).count();
+  const std::int64_t time = std::max<std::int64_t>((now - begin_).count(), 1);
   ++windows_;
   count_ = 0;
   begin_ = now;
-  const auto counts = [least = time / kSteps / kNoticed](const Step& step, std::int32_t rank) {
-    return step.rank == rank && step.waited > least;
-  };
-  const auto steps_of = [&](std::int32_t rank) {
-    return std::ranges::count_if(steps_, [&](const Step& step) { return counts(step, rank); });
-  };
-  // A rank that has most of the steps has the one in the middle of them, in the order of ranks.
-  std::array<std::int32_t, kSteps> ranks{};
-  std::ranges::transform(steps_, ranks.begin(), &Step::rank);
-  std::ranges::nth_element(ranks, ranks.begin() + kSteps / 2);
-  const std::int32_t rank = ranks[kSteps / 2];
-  const auto steps = static_cast<std::int32_t>(steps_of(rank));
-  if (named_ >= 0 && steps_of(named_) < kFew) named_ = -1;
-  std::vector<Step> late;
-  if (steps >= kMost)
-    std::ranges::copy_if(steps_, std::back_inserter(late), [&](const Step& s) { return counts(s, rank); });
+  Step all;
+  for (const Step& step : steps_) wait({.last = step.rank, .waited = step.waited}, &all);
+  auto lateness = lateness_of(all.rank, time);
+  const std::int32_t before = std::exchange(suspect_, lateness ? all.rank : -1);
+  if (named_ != suspect_ && steps_of(named_, time / kSteps / kNoticed) < kFew) named_ = -1;
   steps_.front() = {};
-  if (late.empty() || rank == named_ || rank < 0) return std::nullopt;
+  if (!lateness) return std::nullopt;
+  lasted_ = (suspect_ == before ? lasted_ : 0) + time;
+  if (lasted_ < kLasts || named_ == suspect_) return std::nullopt;
+  named_ = suspect_;
+  return lateness;
+}
+
+int StragglerWatch::steps_of(std::int32_t rank, std::int64_t least) const {
+  return static_cast<int>(
+      std::ranges::count_if(steps_, [&](const Step& step) { return step.rank == rank && step.waited > least; }));
+}
+
+// How late a rank is in a window that has taken so long; nothing where that is not worth a word.
+std::optional<negotiate::Lateness> StragglerWatch::lateness_of(std::int32_t rank, std::int64_t time) const {
+  const std::int64_t least = time / kSteps / kNoticed;
+  const int steps = steps_of(rank, least);
+  if (rank < 0 || steps < kHeavySteps) return std::nullopt;
+  std::vector<Step> late;
+  std::ranges::copy_if(steps_, std::back_inserter(late),
+                       [&](const Step& step) { return step.rank == rank && step.waited > least; });
   const auto median = late.begin() + static_cast<std::ptrdiff_t>(late.size() / 2);
   std::ranges::nth_element(late, median, {}, &Step::waited);
   negotiate::Lateness lateness{.rank = rank, .steps = steps, .of_steps = kSteps, .nanoseconds = median->waited};
-  lateness.share = static_cast<std::int32_t>(median->waited * steps * 1000 / std::max<std::int64_t>(time, 1));
+  std::int64_t waited = 0;
   for (const Step& step : late) {
+    waited += step.waited;
     if (step.first_rank < 0) lateness.before_first = -1;
     if (lateness.before_first >= 0 && step.first_rank == rank)
       lateness.before_first += std::min(step.first, step.waited) / steps;
   }
-  if (lateness.share < kShare || lateness.nanoseconds < kLeast) return std::nullopt;
-  named_ = rank;
+  if (steps >= kMost) waited = median->waited * steps;  // whatever a few steps took
+  lateness.share = static_cast<std::int32_t>(waited * 1000 / time);
+  if (lateness.share < (steps >= kMost ? kShare : kHeavy) || lateness.nanoseconds < kLeast) return std::nullopt;
   return lateness;
 }
 

@@ -18,11 +18,14 @@ namespace roda::observe {
 class StragglerWatch {
  public:
   using Time = CoarseClock::time_point;
-  static constexpr int kSteps = 50;                  // that are judged together
-  static constexpr int kMost = kSteps * 4 / 5;       // in which a straggler is waited for
-  static constexpr int kFew = kSteps * 2 / 5;        // in fewer it is none any more, and may be named again
-  static constexpr int kShare = 100;                 // of the time, per mille: less is not worth a word
-  static constexpr int kNoticed = 20;                // a wait of 1/20 of a step, or more, counts
+  static constexpr int kSteps = 50;               // that are judged together
+  static constexpr int kMost = kSteps * 4 / 5;    // in which a straggler is waited for
+  static constexpr int kFew = kSteps * 2 / 5;     // in fewer it is none any more, and may be named again
+  static constexpr int kShare = 100;              // of the time, per mille: less is not worth a word
+  static constexpr int kHeavySteps = kSteps / 5;  // the same of a rank that is on and off, as a throttled one is,
+  static constexpr int kHeavy = 400;              // and costs so much of the time, per mille
+  static constexpr std::int64_t kLasts = 1'000'000'000;  // ns: of ranks that share cores one is the last for a while
+  static constexpr int kNoticed = 20;                    // a wait of 1/20 of a step, or more, counts
   static constexpr std::int64_t kLeast = 1'000'000;  // ns: of two ranks that wake up one is always later than the other
 
   struct Complete {
@@ -31,8 +34,8 @@ class StragglerWatch {
     std::int64_t waited = 0;   // ns in which this rank did nothing but wait for it
     std::int64_t first = -1;   // of a step's first tensor: ns since this rank submitted it; -1: of another one
   };
-  // All ranks have announced a tensor, now. A rank to be named, once it has kept this one waiting in a window of steps;
-  // again only after a window in which it has not.
+  // All ranks have announced a tensor, now. A rank to be named, once it has kept this one waiting in windows of steps
+  // for long enough; again only after a window in which it has not.
   std::optional<negotiate::Lateness> complete(const Complete& tensor, Time now);
 
   // Windows that have ended.
@@ -48,12 +51,16 @@ class StragglerWatch {
   static void wait(const Complete& tensor, Step* step);
   bool is_step_over(std::uint64_t tensor);
   std::optional<negotiate::Lateness> judge(Time now);
+  std::optional<negotiate::Lateness> lateness_of(std::int32_t rank, std::int64_t time) const;
+  int steps_of(std::int32_t rank, std::int64_t least) const;
 
   std::array<Step, kSteps> steps_{};
   int count_ = 0;  // of steps_ that are over
   Time begin_{};   // of the first of them
   std::uint64_t windows_ = 0;
   std::int32_t named_ = -1;
+  std::int32_t suspect_ = -1;  // of the windows before
+  std::int64_t lasted_ = 0;    // ns, for which it is that
   // The tensor that tells steps apart is chosen anew after 1, 2, 4, ... tensors among which it does not come again
   // (R. P. Brent, "An improved Monte Carlo factorization algorithm", BIT 20, 1980).
   std::uint64_t anchor_ = 0;

@@ -244,6 +244,7 @@ Status read_lateness(const ItemView& item, std::int32_t size, negotiate::Latenes
   if (item.payload.size() != sizeof *lateness) return malformed("a rank's lateness of a wrong size");
   std::memcpy(lateness, item.payload.data(), sizeof *lateness);
   if (lateness->rank < 0 || lateness->rank >= size) return malformed("the lateness of no rank");
+  if (lateness->cause.back() != '\0') return malformed("a rank's lateness without an end of its cause");
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <roda/abi/types.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -73,16 +74,24 @@ struct Tuning {
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 
-// The finding of a rank that waits: over a number of steps another rank came last in most of them.
+// The finding of a rank that waits: over a number of steps another rank came last in most of them. That rank tells it
+// to all, with the cause.
 struct Lateness {
   std::int32_t rank = -1;
   std::int32_t steps = 0;     // in which it did
   std::int32_t of_steps = 0;  // that were looked at
   std::int32_t share = 0;     // of the time, per mille, in which the others waited for it
-  std::int32_t queued = 0;    // of the time, per mille, in which the main thread of one of those waited for a core
+  // Of the time, per mille, in which the main thread of the finder ran, waited for a core, was in the kernel, and
+  // collected garbage.
+  std::int32_t ran = 0;
+  std::int32_t queued = 0;
+  std::int32_t kernel = 0;
+  std::int32_t collected = 0;
+  std::int32_t is_told = 0;  // 1: by the late rank
   std::int32_t reserved = 0;
   std::int64_t nanoseconds = 0;   // that it took longer in the median of those steps
   std::int64_t before_first = 0;  // that it had its first tensor later, in the mean; -1: not known
+  std::array<char, 128> cause{};  // words of the late rank, UTF-8, that end with 0
 };
 
 }  // namespace roda::negotiate

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Slows one rank of a small training job, blindly for the product, and counts whether the product names it and why.
+"""Gives one rank of a small training job a fault, blindly for the product, and counts what the product says of it.
 
-usage: who.py [--seeds N] [--only KIND ...] [--ranks N] [--steps N] [--seed SEED]
+usage: who.py [--seeds N] [--seed SEED] [--only KIND ...] [--hangs] [--steps N] [--most-ranks N] [--framework NAME]
+              [--at-once N] [--junit FILE] [-v]
 
-Each trial is a job of torch's DistributedOptimizer. The kind of fault, the rank and its size follow from the seed. A
-fault begins after the first steps. What the late rank's log says is the answer: who, in which part of the step, why.
-The exit status is 1 when a rank is named wrongly, or in a balanced job.
+Each trial is a job of train.py. The kind of fault is given; the rank, its size, the number of ranks, of hosts (network
+namespaces, for root) and the framework follow from the seed. Of a rank that is slow the product must name the rank, the
+part of the step and the cause in the late rank's line; of one that hangs the job, rank, operation and lines of the
+program, three times: roda-doctor while it hangs, the stall's message, and roda-doctor on the dump. The exit status is 1
+when a rank is named wrongly, or in a balanced job, or something of a hang is not told.
 """
 
 from __future__ import annotations
@@ -23,69 +26,53 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
 
+import psutil
+
+HERE = Path(__file__).parent
+PROGRAM = HERE / "train.py"
 LINE = re.compile(
     r"Rank (\d+) on host \S+ comes last in (\d+) of 50 steps, by (\S+) ms: the others wait for it (\d+) % of the time"
     r"(, before|, between)?[^;\n]*(?:; ([^\n]*))?"
 )
-# What the line must say of each kind: the part of the step and the cause; None: whatever it says there.
-KINDS = {
-    "balanced": (None, None),
+_COMPUTES = "computes|waits for a core"
+# What the line must say of each kind that slows: the part of the step and the cause; "": whatever it says there.
+SLOW = {
+    "balanced": ("", ""),
+    "all alike": ("", ""),
     "input": ("before", "sleeps"),
+    "forward": ("before", "sleeps"),
     "optimizer": ("before", "sleeps"),
-    "computes": ("before", "computes|waits for a core"),
     "backward": ("between", "sleeps"),
-    "stopped": (None, "sleeps"),
-    "throttled": (None, "throttled"),
-    "neighbour": (None, "waits for a core"),
+    "computes": ("before", _COMPUTES),
+    "skew": ("", _COMPUTES),
+    "collector": ("before", "garbage collection"),
+    "allocator": ("before", "new pages"),
+    "cache": ("before", "from a disk|of files"),
+    "stopped again": ("", "sleeps"),
+    "throttled": ("", "throttled"),
+    "neighbour": ("", "waits for a core"),
 }
+# Of each kind that hangs: the operation that the others wait for, and whether the late rank can say its line.
+HANGS = {
+    "missing": ("loss", True),
+    "swallowed": ("loss", True),
+    "order": ("first", True),
+    "mismatched": ("broadcast.score", True),
+    "pipeline": ("", True),  # the first of the gradients, by any name
+    "debugger": ("loss", True),
+    "spins": ("loss", True),
+    "stopped": ("loss", False),
+    "traced": ("loss", False),
+}
+KINDS = [*SLOW, *HANGS]
+QUIET = ("balanced", "all alike")
+_WORST_FIRST = ("wrong rank", "false alarm", "silent", "right rank", "right")
 BEGINS = 30  # the step at which a fault does
-WORKER = """
-import json, os, sys, threading, time
-import torch
-import horovod.torch as hvd
-
-torch.set_num_threads(1)
-plan = json.loads(os.environ["PLAN"])
-hvd.init()
-late = hvd.rank() == plan["rank"]
-if late:
-    print("pid", os.getpid(), flush=True)
-kind = plan["kind"]
-model = torch.nn.Sequential(*[torch.nn.Linear(160, 160) for _ in range(6)])
-faulty = False
-
-def pause(*_):
-    if faulty and kind == "backward":
-        time.sleep(seconds / 3)
-
-for layer in list(model)[1:4]:
-    layer.register_full_backward_hook(lambda *_: pause())
-optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 1e-4), model.named_parameters())
-hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-for step in range(plan["steps"]):
-    if step == plan["begins"] // 3:
-        begin = time.monotonic()
-    if late and step == plan["begins"]:
-        seconds = plan["share"] * (time.monotonic() - begin) / (step - plan["begins"] // 3)
-        print("begins", seconds, flush=True)
-        faulty = True
-    if faulty and kind == "input":
-        time.sleep(seconds)
-    if faulty and kind == "computes":
-        end = time.thread_time() + seconds
-        while time.thread_time() < end:
-            sum(range(1000))
-    optimizer.zero_grad()
-    data = torch.ones(plan["batch"], 160)
-    model(data).square().mean().backward()
-    optimizer.step()
-    if faulty and kind == "optimizer":
-        time.sleep(seconds)
-hvd.shutdown()
-"""
 
 
 @dataclass
@@ -93,22 +80,68 @@ class Trial:
     """One job, and what came of it."""
 
     kind: str
+    seed: int
+    framework: str
+    ranks: int
+    hosts: int
     rank: int
     share: float  # of a step that the fault takes, where it is one of time
-    named: list[tuple[int, str, str]]  # rank, part of the step, cause
-    steps_a_second: float
+    said: dict[str, str] = field(default_factory=dict)  # what the product said, by where
+    seconds: float = 0  # that roda-doctor took
 
     def verdict(self) -> str:
-        if not self.named:
-            return "silent"
-        rank, part, cause = self.named[0]
-        if self.kind == "balanced":
+        return min(self.verdicts().values(), key=_WORST_FIRST.index)
+
+    def has_failed(self) -> bool:
+        """Whether it is wrong: to stay silent of one that is slow is not."""
+        allowed = ("right", "right rank", "silent") if self.kind in SLOW else ("right",)
+        return self.verdict() not in allowed
+
+    def __str__(self) -> str:
+        where = f"np {self.ranks} on {self.hosts} {self.framework} rank {self.rank}"
+        return f"{self.seed} {self.kind} {where}" + (f" share {self.share}" if self.kind in SLOW else "")
+
+    def verdicts(self) -> dict[str, str]:
+        judge = self._of_slow if self.kind in SLOW else self._of_hang
+        return {where: judge(said) for where, said in self.said.items()}
+
+    def _of_slow(self, told: str) -> str:
+        named = [(int(each[1]), each[5] or "", each[6] or "") for each in LINE.finditer(told)]
+        if not named:
+            return "right" if self.kind in QUIET else "silent"
+        rank, part, cause = named[0]
+        if self.kind in QUIET:
             return "false alarm"
         if rank != self.rank:
             return "wrong rank"
-        wanted_part, wanted_cause = KINDS[self.kind]
-        right = (wanted_part or "") in part and re.search(wanted_cause or "", cause)
-        return "right" if right else "right rank, other class"
+        wanted_part, wanted_cause = SLOW[self.kind]
+        return "right" if wanted_part in part and re.search(wanted_cause, cause) else "right rank"
+
+    def _of_hang(self, told: str) -> str:
+        operation, says_line = HANGS[self.kind]
+        doctors = re.compile(r"[Rr]ank (\d+) \(process[^)]*\) (?:diverged first|holds the others up)")
+        stalls = re.compile(rf"^(?:\[\d+\]<stderr>:)?(\d+): \[[^\]]*\b{operation}", re.MULTILINE)
+        lines = [lines_of("others", self.kind), *([lines_of("late", self.kind)] if says_line else [])]
+        if self.ranks == 2 and (match := re.search(r"Ranks 0 and 1 went different ways", told)):
+            rank = self.rank  # which of two was meant to go the other way nobody can tell
+        elif (match := doctors.search(told)) or (match := stalls.search(told)):
+            rank = int(match[1])
+        else:
+            return "silent"
+        if rank != self.rank:
+            return "wrong rank"
+        has_all = operation in told and all(re.search(each, told) for each in lines)
+        return "right" if has_all else "right rank"
+
+
+def lines_of(who: str, kind: str) -> str:
+    """Return a pattern of the program's lines that have the mark: one for each framework."""
+    numbers = []
+    for number, line in enumerate(PROGRAM.read_text().splitlines(), 1):
+        marks = line.partition("  # ")[2].split("; ")
+        if any(each.startswith(f"{who}:") and kind in each.split() for each in marks):
+            numbers.append(str(number))
+    return rf"{PROGRAM.name}:({'|'.join(numbers)})\b"
 
 
 def stop_and_go(pid: int, seconds: float, over: threading.Event) -> None:
@@ -145,7 +178,7 @@ def throttle(pid: int, stack: contextlib.ExitStack) -> None:
 
 def inject(kind: str, pid: int, seconds: float, stack: contextlib.ExitStack) -> None:
     """Begin a fault from outside."""
-    if kind == "stopped":
+    if kind == "stopped again":
         over = threading.Event()
         thread = threading.Thread(target=stop_and_go, args=(pid, seconds / 4, over))
         thread.start()
@@ -164,58 +197,137 @@ def inject(kind: str, pid: int, seconds: float, stack: contextlib.ExitStack) -> 
             stack.callback(busy.kill)
 
 
-def run(kind: str, ranks: int, steps: int, draw: random.Random) -> Trial:
-    """Run one job."""
-    rank = draw.randrange(ranks)
-    share = draw.choice([0.3, 0.6, 1.0])
-    plan = {"kind": kind, "rank": rank, "share": share, "steps": steps, "begins": BEGINS}
-    plan["batch"] = draw.choice([512, 1024])
-    with contextlib.ExitStack() as stack, tempfile.TemporaryFile("w+") as errors:
-        environment = {**os.environ, "PLAN": json.dumps(plan), "OMP_NUM_THREADS": "1"}
-        command = ["horovodrun", "-np", str(ranks), sys.executable, "-c", WORKER]
-        started = time.monotonic()
+def plan_of(kind: str, seed: int, options: argparse.Namespace) -> tuple[Trial, dict[str, object]]:
+    """Draw a trial, and what its program is told."""
+    draw = random.Random(f"{seed} {kind}")  # noqa: S311
+    ranks = draw.choice([each for each in (2, 2, 3, 4, 8) if each <= options.most_ranks])
+    hosts = draw.choice([1, 1, 2]) if ranks % 2 == 0 and os.geteuid() == 0 else 1
+    framework = draw.choice(options.framework)
+    trial = Trial(kind, seed, framework, ranks, hosts, draw.randrange(ranks), draw.choice([0.3, 0.6, 1.0]))
+    plan = {
+        "kind": kind, "rank": trial.rank, "share": trial.share, "begins": BEGINS, "framework": framework,
+        "steps": options.steps, "batch": draw.choice([128, 256]), "is_hang": kind in HANGS,
+    }  # fmt: skip
+    return trial, plan
+
+
+def command_of(trial: Trial) -> list[str]:
+    """Return what starts the job."""
+    program = [sys.executable, str(PROGRAM)]
+    if trial.hosts == 1:
+        return ["horovodrun", "-np", str(trial.ranks), *program]
+    hosts = f'$(echo "$HOSTS" | sed "s/:[0-9]*/:{trial.ranks // trial.hosts}/g")'
+    script = f'exec horovodrun -np {trial.ranks} -H "{hosts}" "$@"'
+    network = str(HERE.parent / "hosts" / "network.py")
+    return [sys.executable, network, "--hosts", str(trial.hosts), "--", "sh", "-c", script, "sh", *program]
+
+
+def ask(*arguments: str, until: str, tries: int = 20) -> tuple[str, float]:
+    """Return the doctor's answer, once it has something to say, and the seconds that this one took."""
+    for _ in range(tries):
+        began = time.monotonic()
+        said = subprocess.run(["roda-doctor", *arguments], capture_output=True, text=True, check=False).stdout
+        took = time.monotonic() - began
+        if re.search(until, said):
+            break
+        time.sleep(0.5)
+    return said, took
+
+
+def examine(trial: Trial, job: subprocess.Popen[str], errors: Path, dumps: str) -> None:
+    """Ask of a job that hangs, and end it."""
+    trial.said["doctor"], trial.seconds = ask(str(job.pid), until="diverged first|holds the others up|went different")
+    ends = time.monotonic() + 20
+    while "`roda-doctor PID` says more" not in errors.read_text() and time.monotonic() < ends:
+        time.sleep(0.2)
+    time.sleep(2.5)  # ranks that wait for different tensors, and hosts, each say their part
+    trial.said["stall"] = errors.read_text()
+    family = [psutil.Process(job.pid), *psutil.Process(job.pid).children(recursive=True)]
+    next(each for each in family if any("bin/horovodrun" in word for word in each.cmdline())).terminate()
+    job.wait()
+    trial.said["dump"], _ = ask(dumps, until=".", tries=1)
+
+
+def run(trial: Trial, plan: dict[str, object]) -> None:
+    """Run one job and note what the product says."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        Path(folder, "site-packages").mkdir()
+        Path(folder, "site-packages", "arrays.py").symlink_to(HERE.parent / "python" / "binding" / "arrays.py")
+        errors = Path(folder, "errors")
+        plan["folder"] = folder
+        environment = {**os.environ, "PLAN": json.dumps(plan), "OMP_NUM_THREADS": "1", "RODA_FLIGHT_FOLDER": folder}
+        if trial.kind in HANGS:
+            environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] = "2"
         job = stack.enter_context(
-            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
+            subprocess.Popen(
+                command_of(trial), env=environment, stdout=subprocess.PIPE, stderr=errors.open("w"), text=True
+            )
         )
-        pid = 0
-        for line in job.stdout:
+        pid, hanging = 0, 0
+        for line in job.stdout or ():
             if match := re.search(r"pid (\d+)", line):
                 pid = int(match[1])
-                started = time.monotonic()
             elif "begins" in line:
-                inject(kind, pid, float(line.split()[-1]), stack)
+                inject(trial.kind, pid, float(line.split()[-1]), stack)
+            elif "hangs" in line and (hanging := hanging + 1) == (1 if trial.kind == "pipeline" else trial.ranks):
+                examine(trial, job, errors, folder)
+                break
         job.wait()
-        took = time.monotonic() - started
-        stack.close()
-        errors.seek(0)
-        told = errors.read()
+        told = errors.read_text()
+    if trial.kind in HANGS:
+        return
     if job.returncode:
-        sys.exit(f"a job of kind {kind} failed:\n{told}")
-    named = [(int(each[1]), each[5] or "", each[6] or "") for each in LINE.finditer(told)]
-    return Trial(kind, rank, share, named, steps / took)
+        sys.exit(f"a job of kind {trial.kind} failed:\n{told}")
+    trial.said["line"] = told
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="the first")
-    parser.add_argument("--only", nargs="*", choices=sorted(KINDS), default=list(KINDS))
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=250)
+    parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS)
+    parser.add_argument("--hangs", dest="only", action="store_const", const=list(HANGS), help="those that hang alone")
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--most-ranks", type=int, default=4)
+    parser.add_argument("--framework", nargs="*", default=["torch", "numpy"])
+    parser.add_argument(
+        "--at-once", type=int, default=1, help="jobs; those that are slow need the machine for themselves"
+    )
+    parser.add_argument("--junit", type=Path)
+    parser.add_argument("-v", "--verbose", action="store_true", help="print what was said where that is not right")
     options = parser.parse_args()
-    counted: dict[str, collections.Counter[str]] = {kind: collections.Counter() for kind in options.only}
-    for seed in range(options.seed, options.seed + options.seeds):
-        for kind in options.only:
-            trial = run(kind, options.ranks, options.steps, random.Random(f"{seed} {kind}"))  # noqa: S311
-            counted[kind][trial.verdict()] += 1
-            print(f"{seed:3} {trial} {trial.verdict()}", flush=True)
-    print(f"\n{'kind':12} {'tries':>5} {'right':>6} {'right rank':>10} {'silent':>6} {'wrong':>6}")
-    for kind, counts in counted.items():
-        right = counts["right"]
-        rank = right + counts["right rank, other class"]
+
+    def run_one(kind: str, seed: int) -> Trial:
+        trial, plan = plan_of(kind, seed, options)
+        run(trial, plan)
+        told = ", ".join(f"{place} {verdict}" for place, verdict in trial.verdicts().items())
+        more = "\n" + "\n".join(trial.said.values()) if options.verbose and trial.verdict() != "right" else ""
+        print(f"{trial}{f' {trial.seconds:.1f} s' if trial.seconds else ''}: {told}{more}", flush=True)
+        return trial
+
+    seeds = range(options.seed, options.seed + options.seeds)
+    with ThreadPoolExecutor(options.at_once) as pool:
+        trials = list(pool.map(run_one, options.only * len(seeds), sorted([*seeds] * len(options.only))))
+    print(f"\n{'kind':13} {'tries':>5} {'right':>6} {'right rank':>10} {'silent':>6} {'wrong':>6}")
+    for kind in options.only:
+        counts = collections.Counter(trial.verdict() for trial in trials if trial.kind == kind)
+        rank = counts["right"] + counts["right rank"]
         wrong = counts["wrong rank"] + counts["false alarm"]
-        print(f"{kind:12} {counts.total():5} {right:6} {rank:10} {counts['silent']:6} {wrong:6}")
-    return 1 if any(counts["wrong rank"] or counts["false alarm"] for counts in counted.values()) else 0
+        print(f"{kind:13} {counts.total():5} {counts['right']:6} {rank:10} {counts['silent']:6} {wrong:6}")
+    if options.junit:
+        write_junit(options.junit, trials)
+    return 1 if any(trial.has_failed() for trial in trials) else 0
+
+
+def write_junit(path: Path, trials: list[Trial]) -> None:
+    """Write a report with a case for each trial."""
+    cases = []
+    for trial in trials:
+        told = escape(f"{trial.verdicts()}\n" + "\n".join(trial.said.values()))
+        failure = f"<failure>{told}</failure>" if trial.has_failed() else ""
+        cases.append(f"<testcase name={quoteattr(str(trial))}>{failure}</testcase>")
+    path.write_text(f'<testsuites><testsuite name="who">{"".join(cases)}</testsuite></testsuites>\n')
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ class Listener final : public negotiate::Outcome {
   }
   void late(const negotiate::Lateness& lateness) override {
     require(lateness.rank >= 0 && lateness.rank < kRanks, "a rank of the job is late");
+    require(std::strlen(lateness.cause.data()) < lateness.cause.size(), "its cause has an end");
     say(lateness.rank, lateness.nanoseconds);
   }
   void launch(negotiate::Launch& launch) override {
@@ -197,7 +198,9 @@ std::vector<std::string> seeds() {
   seeds.push_back(seeds[0] + seed({{2, record([&](wire::RecordWriter& w) { w.bits(0, 0, words, both); })}}));
   seeds.push_back(from_all(record([&](wire::RecordWriter& w) { w.add_set(set); })) + from_all(plain(Item::kRemoveSet)));
   seeds.push_back(seed({{1, plain(Item::kShutdown)}}) + from_all(plain(Item::kDrained)));
-  seeds.push_back(seed({{1, record([](wire::RecordWriter& w) { w.late({3, 40, 50, 120, 10, 0, 48, 2}); })}}));
+  seeds.push_back(seed({{1, record([](wire::RecordWriter& w) {
+                           w.late({.rank = 3, .steps = 40, .of_steps = 50, .nanoseconds = 48});
+                         })}}));
   seeds.push_back(in_parts(request("x", RODA_ALLREDUCE, {1})));
   return seeds;
 }

@@ -319,6 +319,7 @@ PyMethodDef* functions() {
       define<&describe<roda_describe_plugins>>("describe_plugins", {"as_json"}),
       define<&describe<roda_describe_knobs>>("describe_knobs", {"as_json"}),
       define<&describe<roda_describe_topology>>("describe_topology", {"as_json"}),
+      define<&roda_note_collection>("note_collection", {"nanoseconds"}),
       define<[] { return take_text(roda_describe_straggler()); }>("describe_straggler", {}, "JSON: see roda.h."),
       define<&names_by<roda_dtype_name, RODA_DTYPE_COUNT>>("dtype_names", {},
                                                            "The engine's dtypes, in the order of their numbers."),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import horovod.torch as hvd
 import pytest
 import torch
+from horovod.common import stragglers
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 lightning = pytest.importorskip("lightning")
 DDPStrategy = lightning.pytorch.strategies.DDPStrategy
+CSVLogger = lightning.pytorch.loggers.CSVLogger
 HorovodStrategy = pytest.importorskip("horovod.torch.lightning").HorovodStrategy
+StragglerCallback = pytest.importorskip("horovod.torch.lightning").StragglerCallback
 
 BATCHES, ROWS = 5, 4  # of each rank
 
@@ -120,6 +124,17 @@ def test_training_equals_one_process(options: dict[str, Any]) -> None:
     steps = BATCHES if "accumulate_grad_batches" not in options else (BATCHES + 1) // 2
     assert model.rates == [0.1 * hvd.size()] * steps + [0.05 * hvd.size()] * steps
     assert_same(model, trained_alone(2, options.get("accumulate_grad_batches", 1), options.get("gradient_clip_val")))
+
+
+def test_loggers_are_told_of_a_straggler(tmp_path: Path) -> None:
+    callback = StragglerCallback()
+    stragglers._told[-1](stragglers.Straggler(1, "b", 50, 50, 0.2, 0.04, None, "its cgroup is throttled"))
+    logger = CSVLogger(str(tmp_path), version=hvd.rank())
+    fitted(Model(), "horovod", logger=logger, callbacks=[callback])
+    if hvd.rank() == 0:  # the one whose logger writes
+        rows = csv.DictReader(Path(logger.log_dir, "metrics.csv").read_text().splitlines())
+        told = [(float(row["straggler"]), float(row["straggler_ms"])) for row in rows if row.get("straggler")]
+        assert told == [(1.0, 40.0), (-1.0, 0.0)]
 
 
 def test_steps_by_hand_and_options_of_the_optimizer() -> None:

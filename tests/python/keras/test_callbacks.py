@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from common import BACKEND, LEGACY, assert_same, small_model
 from horovod._keras.variables import fetch_state
+from horovod.common import stragglers
 
 
 def compiled(keras: ModuleType, optimizer: Any, **options: Any) -> Any:
@@ -85,6 +86,15 @@ def test_averages_reach_later_callbacks(hvd: ModuleType, keras: ModuleType, data
     history = model.fit(data.x, data.y, epochs=2, verbose=0, callbacks=callbacks)
     assert history.history["loss"] == seen
     assert_same(hvd, seen, "losses")
+
+
+def test_a_straggler_is_among_the_metrics(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:
+    model = compiled(keras, keras.optimizers.SGD(0.1))
+    callback = hvd.callbacks.StragglerCallback()
+    stragglers._told[-1](stragglers.Straggler(1, "b", 50, 50, 0.2, 0.04, None, "its cgroup is throttled"))
+    history = model.fit(data.x, data.y, epochs=2, verbose=0, callbacks=[callback])
+    assert history.history["straggler"] == [1.0, -1.0]
+    assert history.history["straggler_ms"] == [40.0, 0.0]
 
 
 def test_a_schedule_by_epochs(hvd: ModuleType, keras: ModuleType, data: SimpleNamespace) -> None:

@@ -76,6 +76,41 @@ def test_of_ranks_that_went_two_ways_the_few_diverged() -> None:
     assert "Ranks 0 and 2 have waited for 20.0 s for rank 1 to submit 'a'" in first
 
 
+def test_of_two_ranks_that_went_two_ways_the_one_that_did_so_for_the_first_time_diverged() -> None:
+    """Whichever has waited for longer."""
+    names = ["grad.1", "grad.0", "loss"] * 2 + ["grad.1", "grad.0"]
+    steps = [operation(name, 60 - at, number=at) for at, name in enumerate(names, 1)]
+    for seconds in (10, 30):
+        usual, other = operation("loss", 20, "submitted", number=9), operation("grad.1", seconds, "submitted", number=9)
+        first, *_ = diagnose([rank(0, *steps, usual), rank(1, *steps, other)])
+        assert first.startswith("Rank 1 (process 1001 on node) diverged first: it submitted 'grad.1'")
+        assert "Rank 0 has waited for 20.0 s for rank 1 to submit 'loss'" in first
+
+
+def test_of_two_ranks_that_both_did_what_is_new_none_is_blamed() -> None:
+    old = operation("grad", 40, number=1)
+    one, other = (operation(name, 30, "submitted", number=2) for name in "ab")
+    first, *_ = diagnose([rank(0, old, one, where="train.py:5"), rank(1, old, other)])
+    assert first.startswith(
+        "Ranks 0 and 1 went different ways: rank 0 (process 1000 on node, at train.py:5) has waited for 30.0 s for "
+        "rank 1 to submit 'a' (allreduce, float32, 4 KiB), and rank 1 (process 1001 on node) has waited for 30.0 s "
+        "for rank 0 to submit 'b'"
+    )
+
+
+def test_of_several_tensors_the_first_is_told() -> None:
+    """Though their times are the same, which are as fine as the clock is."""
+    for names in ("ab", "ba"):
+        waits = [operation(name, 30, "submitted", number=at) for at, name in enumerate(names, 1)]
+        assert f"for rank 1 to submit '{names[0]}'" in diagnose([rank(0, *waits), rank(1)])[0]
+
+
+def test_a_job_that_ended_at_once_has_not_waited() -> None:
+    ended = "Rank 1 (node) ended with ValueError: bad"
+    waits = [rank(number, operation("grad", 0.05, "submitted"), cause=ended) for number in (0, 1)]
+    assert diagnose([*waits, rank(2, cause=ended)]) == [f"The job ended: {ended}"]
+
+
 def test_a_rank_that_has_joined_is_not_missing() -> None:
     waits = operation("grad", 30, "submitted")
     joined = operation("join.noname", 50, "submitted", collective="join")
@@ -89,7 +124,7 @@ def test_members_of_a_process_set_alone_are_missing_in_it() -> None:
     assert "for rank 1 to submit 'grad' (allreduce, float32, 4 KiB, process set 1)" in first
 
 
-@pytest.mark.parametrize("state", ["stopped", "gone"])
+@pytest.mark.parametrize("state", ["stopped", "in a debugger", "gone"])
 def test_a_process_that_does_nothing_is_told_of(state: str) -> None:
     waits, runs = operation("grad", 30, "submitted"), operation("loss", 20, "launched")
     missing, *_ = diagnose([rank(0, waits), rank(1, waits), rank(2, process=state)])
@@ -235,6 +270,16 @@ def test_a_rank_that_is_killed_while_it_waits_has_said_where(
     assert job.wait(60) != 0
     (dump,) = tmp_path.glob("roda-flight.*.json")
     assert WAITS.search(asks(dump, capsys, WAITS))
+
+
+def test_a_stall_says_where_a_rank_is_that_does_not_wait(
+    start_horovodrun: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOROVOD_STALL_CHECK_TIME_SECONDS", "1")
+    job = start_horovodrun("-np", "2", sys.executable, "-c", HANGS)
+    assert job.stderr is not None
+    told = next(line for line in job.stderr if "Submitted last, on this host" in line)
+    assert re.search(r"rank 1 'allreduce.grad.2', \d+ s ago, and is at <string>:8\. `roda-doctor", told), told
 
 
 @pytest.mark.parametrize(("elastic", "number"), [([], signal.SIGTERM), (["--min-np", "2"], signal.SIGKILL)])

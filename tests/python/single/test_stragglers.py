@@ -50,5 +50,6 @@ def test_a_planted_straggler_is_named_once(horovodrun: Callable[..., object], la
     assert (told[0]["of_steps"], told[0]["steps"]) == (50, int(lines[0][2]))
     assert told[0]["steps"] >= 40
     assert told[0]["share"] >= 0.1
+    assert lines[0][4].endswith(f"; {told[0]['cause']}.")
     assert told[0]["before_first"] > 0.7 * told[0]["seconds"] > 0
     assert done.stderr.count("A function given to hvd.on_straggler failed.") == 3

@@ -100,6 +100,25 @@ TEST_F(Watching, IsSilentWhereRanksTakeTurns) {
   EXPECT_EQ(names, 0);
 }
 
+TEST_F(Watching, NamesARankThatIsThrottled) {
+  const auto named = steps(200, [](int step) { return Late{3, step % 3 == 0 ? 3 * kStep : 0}; });
+  ASSERT_TRUE(named);
+  EXPECT_EQ(named->rank, 3);
+  EXPECT_LT(named->steps, StragglerWatch::kMost);
+  EXPECT_NEAR(named->share, 500, 20);
+  EXPECT_EQ(names, 1) << "though it is late in few steps only";
+}
+
+TEST_F(Watching, WaitsForASecondOfShortSteps) {
+  int step = 0;
+  for (; names == 0 && step < 1000; ++step) {
+    now += microseconds(6000);
+    if (watch.complete({.tensor = 1, .last = 3, .waited = 3'000'000}, now)) ++names;
+  }
+  EXPECT_EQ(names, 1);
+  EXPECT_NEAR(step * 6, 1200, 300) << "windows of 0.3 s";
+}
+
 TEST_F(Watching, DoesNotMindHowLongARankTakesToWakeUp) {
   for (int step = 0; step < 1000; ++step) {
     now += microseconds(200);

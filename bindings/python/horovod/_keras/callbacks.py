@@ -15,6 +15,7 @@ from horovod._keras.binding import BesideCallback
 from horovod._keras.optimizer import Distributed
 from horovod._keras.values import collective
 from horovod._keras.variables import fetch_state, variables_of
+from horovod.common import stragglers
 from horovod.common.basics import Average
 
 
@@ -95,6 +96,25 @@ class MetricAverageCallbackImpl(BesideCallback):
             name = "metrics." + ".".join(names)  # so that ranks with other metrics don't get these
             averages = collective(self.keras, "allreduce", values, name=name, op=Average)
             logs.update(zip(names, map(float, averages)))
+
+
+class StragglerCallbackImpl(BesideCallback):
+    """Adds to an epoch's metrics which rank kept the others waiting, for callbacks that follow, as CSVLogger does.
+
+    ``straggler`` is the rank that the job has named since the epoch before (:func:`horovod.keras.on_straggler`), -1
+    where none was; ``straggler_ms`` by how much it comes last.
+    """
+
+    keras: ModuleType
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._latest = stragglers.Latest()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Add them."""
+        if logs is not None:
+            logs.update(self._latest.take())
 
 
 class LearningRateScheduleCallbackImpl(BesideCallback):

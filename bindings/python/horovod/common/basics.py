@@ -167,6 +167,7 @@ class HorovodBasics:
         rank_process.mark(_roda.rank(), _roda.size())
         program_end.install()
         stacks.offer()
+        stragglers.count_collections()
         _save_when_terminated()
         if communicator is None:
             try:
@@ -208,6 +209,7 @@ class HorovodBasics:
             program_end.leave()
         _roda.shutdown(None if error is None else f"called hvd.shutdown() after {program_end.describe(error)}")
         stacks.withdraw()
+        stragglers.count_no_collections()
         rank_process.unmark()
         forget_process_sets()
         forget_handles()

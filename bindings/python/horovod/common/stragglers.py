@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,6 +35,8 @@ class Straggler:
     before_first : float or None
         How many seconds of that the rank was late with the first tensor of a step: the rest came between its tensors.
         None in a program that waits for each tensor before it submits the next.
+    cause : str
+        What slows the rank, in words, as far as it sees that itself: ``its cgroup is throttled, 40 % of the time``.
     """
 
     rank: int
@@ -41,6 +46,7 @@ class Straggler:
     share: float
     seconds: float
     before_first: float | None
+    cause: str
 
 
 _lock = threading.Lock()
@@ -71,3 +77,42 @@ def _run() -> None:
                 except Exception:
                     logging.getLogger("horovod").exception("A function given to hvd.on_straggler failed.")
         seen = latest
+
+
+class Latest:
+    """The latest rank that was told of, for programs that look at times of their own."""
+
+    def __init__(self) -> None:
+        self._told: list[Straggler] = []
+        tell(self._told.append)
+
+    def take(self) -> dict[str, float]:
+        """Return what loggers write: the rank (-1: none since the last call) and by how many ms it comes last."""
+        told = [self._told.pop(0) for _ in range(len(self._told))]
+        return {
+            "straggler": float(told[-1].rank if told else -1),
+            "straggler_ms": 1e3 * told[-1].seconds if told else 0.0,
+        }
+
+
+_collection_began = 0
+
+
+def _note_collection(phase: str, _: dict[str, int]) -> None:
+    global _collection_began
+    if phase == "start":
+        _collection_began = time.perf_counter_ns()
+    else:
+        _roda.note_collection(time.perf_counter_ns() - _collection_began)
+
+
+def count_collections() -> None:
+    """Have the engine know from now on how long garbage collections take: they are a cause of lateness."""
+    if _note_collection not in gc.callbacks:
+        gc.callbacks.append(_note_collection)
+
+
+def count_no_collections() -> None:
+    """End this."""
+    with contextlib.suppress(ValueError):
+        gc.callbacks.remove(_note_collection)

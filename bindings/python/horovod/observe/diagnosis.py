@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from horovod.observe.flight import Operation, Rank
 
-# A wait that is younger is that of a job at work.
+# A wait that is younger is that of a job at work, and of one that ended at once.
 _LONG_S = 1.0
+_NOTICED_S = 0.1
 
 
 def ranks_in_words(ranks: Iterable[int]) -> str:
@@ -65,7 +67,7 @@ def _of(rank: Rank) -> str:
 
 
 def _what_it_does(rank: Rank) -> str:
-    if rank.process in ("gone", "stopped"):
+    if rank.is_halted:
         return f"its process is {rank.process}"
     if not rank.operations:
         return "it has submitted nothing yet"
@@ -87,12 +89,26 @@ def _is_missing(rank: Rank, key: tuple[int, str]) -> bool:
     return (key[0] == 0 or bool(in_set)) and not any(each.collective == "join" and each.waits for each in in_set)
 
 
+def _turn(operation: Operation) -> tuple[int, int]:
+    return operation.submitted, operation.number  # times are a few milliseconds fine
+
+
+def _is_astray(rank: Rank) -> bool:
+    """Whether what a rank waits for has not followed on what it did before, in all that is remembered of it."""
+    times = Counter(each.key for each in rank.operations)
+    # An operation without a name has a number of its own each time.
+    names = [each.key if times[each.key] > 1 else each.name.rstrip("0123456789") for each in rank.operations]
+    pairs = list(zip(names, names[1:]))
+    first = next(index for index, each in enumerate(rank.operations) if each.waits)
+    return first > 0 and pairs[first - 1] not in pairs[: first - 1]
+
+
 class _Wait:
     """An operation that some ranks wait for the others with."""
 
     def __init__(self, ranks: Sequence[Rank], key: tuple[int, str]) -> None:
         having = [rank for rank in ranks if key in rank.by_key and rank.by_key[key].waits]
-        self.operation = min((rank.by_key[key] for rank in having), key=lambda each: each.submitted)
+        self.operation = min((rank.by_key[key] for rank in having), key=_turn)
         self.waiting = {rank.rank for rank in having}
         self.seconds = max(rank.seconds_since(rank.by_key[key].submitted) for rank in having)
         first = next((rank.by_key[key] for rank in having if rank.by_key[key].missing_count), None)
@@ -110,11 +126,24 @@ class _Wait:
 
 
 def _about_wait(ranks: Sequence[Rank], waits: Sequence[_Wait]) -> str:
-    # Ranks that went different ways all wait. Those that did as most others did are not the ones that went astray, and
-    # one that has joined waits rightly.
-    wait = min(
-        waits, key=lambda each: (each.operation.collective == "join", -len(each.waiting), each.operation.submitted)
-    )
+    # Ranks that went different ways all wait. Those that did as most others did, or as they did before, did not go
+    # astray, and one that has joined waits rightly.
+    def share(wait: _Wait) -> tuple[bool, int]:
+        return wait.operation.collective == "join", -len(wait.waiting)
+
+    most = min(map(share, waits))
+    equal = [wait for wait in waits if share(wait) == most]
+    waiting = {each for wait in equal for each in wait.waiting}
+    is_clear = len(waiting) == -most[1]  # or there are two ways, of as many ranks
+    astray = set() if is_clear else {each.rank for each in ranks if each.rank in waiting and _is_astray(each)}
+
+    def order(wait: _Wait) -> tuple[bool, int, int, int]:
+        return bool(wait.waiting & astray), *_turn(wait.operation), min(wait.waiting)
+
+    wait = min(equal, key=order)
+    others = [each for each in equal if each.waiting & astray and not each.waiting & wait.waiting]
+    if others and wait.waiting & astray and not most[0]:
+        return _about_two_ways(ranks, wait, min(others, key=order))
     known = {rank.rank: rank for rank in ranks}
     suspects = [known[rank] for rank in wait.missing if rank in known]
     at = f" at {min(wait.where)}" if len(wait.where) == 1 else ""
@@ -124,9 +153,20 @@ def _about_wait(ranks: Sequence[Rank], waits: Sequence[_Wait]) -> str:
     )
     if not suspects:
         return f"{_sentence(text)}; run roda-doctor where that runs, too."
-    dead = [rank for rank in suspects if rank.process in ("gone", "stopped")]
+    dead = [rank for rank in suspects if rank.is_halted]
     first = min(dead or suspects, key=lambda rank: max((each.submitted for each in rank.operations), default=0))
     return _sentence(f"{_of(first)} diverged first: {_what_it_does(first)}. {_sentence(text)}.")
+
+
+def _about_two_ways(ranks: Sequence[Rank], one: _Wait, other: _Wait) -> str:
+    """Return what is known where nothing tells which of them should have gone the other way."""
+    known = {rank.rank: rank for rank in ranks}
+    ways = [
+        f"{_of(known[min(wait.waiting)])} has waited for {wait.seconds:.1f} s for {wait.who_is_missing()} to submit "
+        f"{describe(wait.operation)}"
+        for wait in (one, other)
+    ]
+    return f"{_sentence(ranks_in_words(one.waiting | other.waiting))} went different ways: {', and '.join(ways)}."
 
 
 def _about_run(ranks: Sequence[Rank], key: tuple[int, str]) -> str:
@@ -138,7 +178,7 @@ def _about_run(ranks: Sequence[Rank], key: tuple[int, str]) -> str:
         f"{describe(operation)} for {seconds:.1f} s, which all ranks agreed on"
         + (f", over {having[0].transports}" if having[0].transports else "")
     )
-    dead = [rank for rank in ranks if rank.process in ("gone", "stopped")]
+    dead = [rank for rank in ranks if rank.is_halted]
     if dead:
         return _sentence(f"{_of(dead[0])} holds the others up: its process is {dead[0].process}. {text}.")
     late = [rank for rank in having if not rank.by_key[key].launched]
@@ -159,7 +199,7 @@ def diagnose(ranks: Sequence[Rank], at_work: str = "") -> list[str]:
     cause = next((rank.cause for rank in ranks if rank.cause), "")
     if cause:
         told.append(f"The job ended: {cause}")
-    limit = 0.0 if cause else _LONG_S
+    limit = _NOTICED_S if cause else _LONG_S
     keys = {key for rank in ranks for key, each in rank.by_key.items() if each.waits}
     waits = [wait for wait in (_Wait(ranks, key) for key in keys) if wait.missing and wait.seconds >= limit]
     running = {
@@ -173,7 +213,7 @@ def diagnose(ranks: Sequence[Rank], at_work: str = "") -> list[str]:
     elif running:
         told.append(_about_run(ranks, min(running, key=running.__getitem__)))
     elif not cause:
-        dead = [rank for rank in ranks if rank.process in ("gone", "stopped")]
+        dead = [rank for rank in ranks if rank.is_halted]
         told += [_sentence(f"{_of(rank)} is {rank.process}.") for rank in dead]
         if not dead:
             ended = max((each.ended for rank in ranks for each in rank.operations), default=0)

@@ -107,7 +107,7 @@ class Rank:
     ended_bytes: int = of(whole())
     operations: list[Operation] = of(listed(modelled(Operation), 1 << 20))
     taken: int = of(_TIME, default=0)
-    process: str = of(text(255), default="")  # "running", "stopped" or "gone", where that is known
+    process: str = of(text(255), default="")  # "running", "stopped", "in a debugger" or "gone": known here
     cause: str = of(text(), default="")  # what ended the job
     where: str = of(text(), default="")  # the line of the program at which it waits, or its main thread is
     stack: list[str] = of(listed(text(), 1 << 10), default_factory=list)  # of that thread, innermost frame first
@@ -118,6 +118,11 @@ class Rank:
             raise Fault(f"is {self.rank}", f"less than the size, which is {self.size}").below(".rank")
         self.operations.sort(key=lambda each: each.number)
         self.by_key = {each.key: each for each in self.operations}  # the latest of each name
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether its process does nothing any more, or until somebody lets it."""
+        return self.process in ("gone", "stopped", "in a debugger")
 
     def seconds_since(self, moment: int) -> float:
         """Return how long ago, when this was taken, something happened."""
@@ -148,7 +153,7 @@ def _state_of(pid: int) -> str:
         return "gone"
     if state in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
         return "gone"
-    return "stopped" if state in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP) else "running"
+    return {psutil.STATUS_STOPPED: "stopped", psutil.STATUS_TRACING_STOP: "in a debugger"}.get(state, "running")
 
 
 def _operation(data: bytes) -> Operation | None:

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 import horovod.torch as hvd
+from horovod.common import stragglers
 from horovod.common.util import lightning_package
 from horovod.runner.util import network
 from horovod.torch._hooks import end_hooks
@@ -24,13 +25,32 @@ _PYTORCH = lightning_package()
 _FABRIC = "lightning_fabric" if _PYTORCH == "pytorch_lightning" else "lightning.fabric"
 
 try:
+    _Callback: Any = importlib.import_module(f"{_PYTORCH}.callbacks").Callback
     _strategies: Any = importlib.import_module(f"{_PYTORCH}.strategies")
     _ClusterEnvironment: Any = importlib.import_module(f"{_FABRIC}.plugins.environments").ClusterEnvironment
     from lightning_utilities.core.rank_zero import rank_zero_only
 except ImportError as error:
     raise ImportError("horovod.torch.lightning needs Lightning 2: pip install lightning") from error
 
-__all__ = ["HorovodEnvironment", "HorovodStrategy"]
+__all__ = ["HorovodEnvironment", "HorovodStrategy", "StragglerCallback"]
+
+
+class StragglerCallback(_Callback):
+    """Gives the Trainer's loggers, at an epoch's end, which rank kept the others waiting since the one before.
+
+    ``straggler`` is the rank (-1: none was named, :func:`horovod.torch.on_straggler`), ``straggler_ms`` by how much it
+    comes last.
+    """
+
+    def __init__(self) -> None:
+        self._latest = stragglers.Latest()
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Log them."""
+        del pl_module
+        told = self._latest.take()
+        for logger in trainer.loggers:
+            logger.log_metrics(told, step=trainer.global_step)
 
 
 class HorovodEnvironment(_ClusterEnvironment):
