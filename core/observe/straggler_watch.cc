@@ -46,8 +46,8 @@ bool StragglerWatch::is_step_over(std::uint64_t tensor) {
     since_ = 0;
     return true;
   }
-  if (++since_ < patience_) return false;
-  patience_ = std::min(patience_ * 2, kMostTensors);
+  if (++since_ < interval_) return false;
+  interval_ = std::min(interval_ * 2, kMostTensors);
   anchor_ = tensor;
   since_ = 0;
   count_ = 0;

@@ -65,7 +65,7 @@ class StragglerWatch {
   // (R. P. Brent, "An improved Monte Carlo factorization algorithm", BIT 20, 1980).
   std::uint64_t anchor_ = 0;
   std::uint32_t since_ = 0;
-  std::uint32_t patience_ = 1;
+  std::uint32_t interval_ = 1;
 };
 
 }  // namespace roda::observe

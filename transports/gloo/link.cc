@@ -273,10 +273,10 @@ void Link::ask_about_late_ones() {
   if (receives_.empty()) return;
   const Clock::time_point now = Clock::now();
   if (now < next_look_) return;
-  next_look_ = now + kPatience;
+  next_look_ = now + kAskAfter;
   for (auto receive = receives_.begin(); receive != receives_.end(); ++receive) {
     const Request& request = *receive->request;
-    if (now - request.started < kPatience) return;
+    if (now - request.started < kAskAfter) return;
     if (receive->asked != 0 || first_of(request.tag) != receive) continue;
     receive->asked = ++questions_;
     say({request.tag, request.bytes, FrameHeader::Kind::kAsk, receive->asked});

@@ -178,7 +178,7 @@ class Link {
   // A caller who reads a big message does not sleep in its gaps.
   static constexpr std::chrono::microseconds kGap{100};
   // Receives that nothing came for in this time are asked about.
-  static constexpr std::chrono::milliseconds kPatience{50};
+  static constexpr std::chrono::milliseconds kAskAfter{50};
 
   struct Sending {
     Request* request = nullptr;          // null: a word between the links

@@ -18,7 +18,7 @@
 namespace roda::tcp_transport {
 namespace {
 
-constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kFarewellLimit{1};
 constexpr int kLookMs = 5;
 // Peers that never close are forgotten in the order of their leaving.
 constexpr std::size_t kMostKept = 4096;
@@ -91,7 +91,7 @@ Context::Context(const roda_host* host)
 }
 
 Context::~Context() {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kFarewellLimit;
   while (!is_forked_child()) {
     std::erase_if(farewells_, [](Farewell& one) { return one.step() || one.is_delivered(); });
     if (farewells_.empty() || std::chrono::steady_clock::now() > deadline) break;

@@ -120,8 +120,8 @@ void Group::drop_worker(bool is_closed) {
 }
 
 template <typename Done>
-void Group::progress_until(Done&& done, std::uint64_t patience_ns) {
-  for (const std::uint64_t end = sdk::now_ns() + patience_ns; !done() && sdk::now_ns() < end;) {
+void Group::progress_until(Done&& done, std::uint64_t limit_ns) {
+  for (const std::uint64_t end = sdk::now_ns() + limit_ns; !done() && sdk::now_ns() < end;) {
     if (worker_->progress() == 0) ::sched_yield();
   }
 }

@@ -338,7 +338,7 @@ class Group {
   void drop_worker(bool is_closed);
   void say_goodbye();
   template <typename Done>
-  void progress_until(Done&& done, std::uint64_t patience_ns);
+  void progress_until(Done&& done, std::uint64_t limit_ns);
 
   // What every operation begins with: the group is sound and formed, the peer is there.
   Peer& admit(int peer) {
