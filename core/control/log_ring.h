@@ -66,8 +66,8 @@ class LogRing {
       Cell& c = cell(at + i);
       RODA_INVARIANT(place_of(c.written.load(std::memory_order_relaxed)) <= at + i,
                      "a place of the log is written once");
-      const auto part = record.subspan(i * kPayload, std::min(kPayload, record.size() - i * kPayload));
-      std::ranges::copy(part, c.payload);
+      const std::size_t part = std::min(kPayload, record.size() - i * kPayload);
+      std::copy_n(record.data() + i * kPayload, part, c.payload);
       c.written.store((at + i + 1) << kLengthBits | record.size(), std::memory_order_release);
     }
     return Append::kDone;

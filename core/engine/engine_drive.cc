@@ -219,13 +219,12 @@ bool Engine::announce() {
   return true;
 }
 
-// Of a set's members one is enough: unasked the first says it, beside what it announces.
 void Engine::say_finished(bool only_where_wanted) {
   wire::Combiner* const combiner = parts_.control->combiner();
   for (const auto& [id, set] : launcher_.sets()) {
     if (combiner != nullptr) combiner->want_finished(id, negotiator_.wants_finished(id));
     if (!set->is_member() || set->completed() == set->reported) continue;
-    if ((only_where_wanted || !negotiator_.is_speaker(id)) && !negotiator_.wants_finished(id)) continue;
+    if (only_where_wanted && !negotiator_.wants_finished(id)) continue;
     announcer_.record().number(wire::Item::kFinished, id, set->completed());
     set->reported = set->completed();
   }
