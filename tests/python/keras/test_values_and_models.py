@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import subprocess
 import sys
 import warnings
@@ -101,6 +102,7 @@ def test_signatures_are_horovods(hvd: ModuleType) -> None:
     )
     with pytest.raises(TypeError, match=r"allreduce\(\): got an unexpected keyword argument 'mean'"):
         hvd.allreduce(1.0, mean=True)
+    assert pickle.loads(pickle.dumps(hvd.DistributedOptimizer)) is hvd.DistributedOptimizer  # noqa: S301
 
 
 def test_global_variables_need_a_session(hvd: ModuleType) -> None:

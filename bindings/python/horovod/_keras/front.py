@@ -18,8 +18,8 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def restated(function: _F, by_keyword: Collection[str] = (), **defaults: Any) -> _F:
-    """Return a function with other defaults, whose parameters in `by_keyword` are given by keyword alone."""
+def restated(function: _F, module: str, by_keyword: Collection[str] = (), **defaults: Any) -> _F:
+    """Return a module's function with defaults of its own, whose parameters in `by_keyword` are given by that alone."""
     stated = inspect.signature(function)
     parameters = [
         each.replace(
@@ -40,6 +40,7 @@ def restated(function: _F, by_keyword: Collection[str] = (), **defaults: Any) ->
         return function(**given.arguments)
 
     call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__module__, call.__qualname__ = module, function.__name__  # where pickle finds it
     return call  # type: ignore[return-value]
 
 
@@ -48,6 +49,8 @@ class Front(Values):
 
     Parameters
     ----------
+    module : str
+        The public module's name.
     keras : module
         The Keras whose optimizers and models they take.
     compression : type
@@ -59,7 +62,12 @@ class Front(Values):
     """
 
     def __init__(
-        self, keras: ModuleType, compression: Any, average: bool | None = None, by_keyword: Collection[str] = ()
+        self,
+        module: str,
+        keras: ModuleType,
+        compression: Any,
+        average: bool | None = None,
+        by_keyword: Collection[str] = (),
     ) -> None:
         super().__init__(keras, average is not None)
         none = compression.none
@@ -70,7 +78,7 @@ class Front(Values):
             "load_model": {"compression": none},
         }
         for name, how in changes.items():
-            setattr(self, name, restated(getattr(self, name), **how))
+            setattr(self, name, restated(getattr(self, name), module, **how))
 
     def DistributedOptimizer(  # noqa: N802 (Horovod's name)
         self,

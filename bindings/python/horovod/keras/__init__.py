@@ -34,7 +34,7 @@ _HOROVOD_LACKS_HERE = (
     "process_set",
     "scale_local_gradients",
 )
-_front = _Front(keras, Compression, average=True, by_keyword=_HOROVOD_LACKS_HERE)
+_front = _Front(__name__, keras, Compression, average=True, by_keyword=_HOROVOD_LACKS_HERE)
 DistributedOptimizer = _front.DistributedOptimizer
 PartialDistributedOptimizer = _front.PartialDistributedOptimizer
 allgather = _front.allgather

@@ -23,7 +23,7 @@ from horovod.common.util import interface
 from horovod.tensorflow.compression import Compression as Compression
 from horovod.tensorflow.keras import callbacks as callbacks, elastic as elastic
 
-_front = _Front(keras, Compression)
+_front = _Front(__name__, keras, Compression)
 DistributedOptimizer = _front.DistributedOptimizer
 PartialDistributedOptimizer = _front.PartialDistributedOptimizer
 allgather = _front.allgather
