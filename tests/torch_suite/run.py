@@ -67,7 +67,7 @@ PART = [
         "gloo",
         [
             *("test_[Da]*Parallel*", "test_ddp_*", "test_accumulate_*", "test_grads_*", "test_*static_graph*"),
-            *("test_*send*", "test_irecv", "test_monitored_barrier_gloo*", "test_undefined_*", "test_verify_*"),
+            *("test_*send*", "test_irecv", "test_undefined_*", "test_verify_*"),
             *("!*nccl*", "!*SyncB*", "!*_bn_*", "!*hang*", "!*apply_optim*", "!*mixed*", "!*profiling*", "!*_err"),
             *("!*uneven_inputs*", "!*_stream", "!test_DistributedDataParallel", "!test_ddp_logging*gpu", "!*pickling*"),
             *("!test_ddp_compile*", "!test_ddp_device", "!test_ddp_has*", "!test_ddp_inf*", "!test_ddp_model_*"),

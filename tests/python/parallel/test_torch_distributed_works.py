@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -12,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from horovod.common import operations
+from horovod.torch.distributed import _work
 from torch.nn.parallel import DistributedDataParallel
 
 needs_peers = pytest.mark.skipif("hvd.size() == 1", reason="a lone rank has nobody to wait for")
@@ -49,6 +51,15 @@ def test_a_strided_result_appears_though_nobody_waits() -> None:
     dist.all_gather_into_tensor(whole, torch.tensor([float(hvd.rank())]), async_op=True)  # and nobody keeps the work
     gc.collect()
     until(lambda: whole.tolist() == [float(r) for r in range(hvd.size())])
+
+
+def test_a_work_with_nothing_to_do_at_its_end_wakes_no_thread() -> None:
+    sweeper = _work._Sweeper()
+    sweeper._thread, sweeper._pause = threading.current_thread(), _work._LONG  # it is at one of its rare looks
+    sweeper.watch(is_urgent=False)
+    assert not sweeper._call.is_set()
+    sweeper.watch(is_urgent=True)
+    assert sweeper._call.is_set()
 
 
 def test_outputs_are_written_before_a_work_is_completed() -> None:
