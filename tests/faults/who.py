@@ -201,7 +201,8 @@ def plan_of(kind: str, seed: int, options: argparse.Namespace) -> tuple[Trial, d
     """Draw a trial, and what its program is told."""
     draw = random.Random(f"{seed} {kind}")  # noqa: S311
     ranks = draw.choice([each for each in (2, 2, 3, 4, 8) if each <= options.most_ranks])
-    hosts = draw.choice([1, 1, 2]) if ranks % 2 == 0 and os.geteuid() == 0 else 1
+    can_split = ranks % 2 == 0 and os.geteuid() == 0 and kind != "throttled"  # the namespaces have no cgroups in /sys
+    hosts = draw.choice([1, 1, 2]) if can_split else 1
     framework = draw.choice(options.framework)
     trial = Trial(kind, seed, framework, ranks, hosts, draw.randrange(ranks), draw.choice([0.3, 0.6, 1.0]))
     plan = {
