@@ -43,7 +43,9 @@ class Fault:
             return
         self.seconds = plan["share"] * (time.monotonic() - (self.begun or 0)) / (step - plan["begins"] // 3)
         one = max(self.seconds / plan["share"], 1e-4)
-        plan["steps"] = step + (99 if plan["is_hang"] else agree(int(plan["seconds"] / (1 + plan["share"]) / one)))
+        plan["steps"] = step + (
+            99 if plan["is_hang"] else agree(max(130, int(plan["seconds"] / (1 + plan["share"]) / one)))
+        )
         self.is_on = self.is_late or kind == "all alike"
         if self.is_on and kind == "collector":
             self.garbage = [[index] for index in range(20_000)]

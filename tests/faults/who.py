@@ -207,7 +207,7 @@ def plan_of(kind: str, seed: int, options: argparse.Namespace) -> tuple[Trial, d
     trial = Trial(kind, seed, framework, ranks, hosts, draw.randrange(ranks), draw.choice([0.3, 0.6, 1.0]))
     plan = {
         "kind": kind, "rank": trial.rank, "share": trial.share, "begins": BEGINS, "framework": framework,
-        "seconds": options.seconds, "batch": draw.choice([512, 1024]), "is_hang": kind in HANGS,
+        "seconds": options.seconds, "batch": draw.choice([256, 512]), "is_hang": kind in HANGS,
     }  # fmt: skip
     return trial, plan
 
