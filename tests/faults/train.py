@@ -44,7 +44,7 @@ class Fault:
         self.seconds = plan["share"] * (time.monotonic() - (self.begun or 0)) / (step - plan["begins"] // 3)
         one = max(self.seconds / plan["share"], 1e-4)
         plan["steps"] = step + (
-            99 if plan["is_hang"] else agree(max(130, int(plan["seconds"] / (1 + plan["share"]) / one)))
+            99 if plan["is_hang"] else agree(max(400, int(plan["seconds"] / (1 + plan["share"]) / one)))
         )
         self.is_on = self.is_late or kind == "all alike"
         if self.is_on and kind == "collector":

@@ -180,7 +180,7 @@ def inject(kind: str, pid: int, seconds: float, stack: contextlib.ExitStack) -> 
     """Begin a fault from outside."""
     if kind == "stopped again":
         over = threading.Event()
-        thread = threading.Thread(target=stop_and_go, args=(pid, seconds / 4, over))
+        thread = threading.Thread(target=stop_and_go, args=(pid, max(seconds / 4, 0.005), over))
         thread.start()
         stack.callback(thread.join)
         stack.callback(over.set)
@@ -191,8 +191,8 @@ def inject(kind: str, pid: int, seconds: float, stack: contextlib.ExitStack) -> 
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(int(thread.name), {int(core)})
-        for _ in range(4):
-            busy = subprocess.Popen(["taskset", "-c", core, "sh", "-c", "while :; do :; done"])
+        for _ in range(4):  # each of a session of its own: some kernels share a core between sessions
+            busy = subprocess.Popen(["taskset", "-c", core, "sh", "-c", "while :; do :; done"], start_new_session=True)
             stack.callback(busy.wait)
             stack.callback(busy.kill)
 
