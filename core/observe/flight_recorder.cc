@@ -66,13 +66,15 @@ std::string describe(const FlightEntry& entry) {
 
 std::string describe(std::span<std::byte> memory) {
   const FlightHeader& header = header_of(memory);
+  std::string line = line_of(header);
+  if (line.empty()) line = line_of_process(header.pid);
   std::string text = roda::format(
       "{{\"rank\": {}, \"size\": {}, \"pid\": {}, \"generation\": {}, \"host\": {}, \"transports\": {}, "
       "\"where\": {}, \"wall_offset\": {}, \"started\": {}, \"last\": {}, \"ended\": {}, \"ended_bytes\": {}, "
       "\"operations\": [",
       header.rank, header.size, header.pid, header.generation, json_quote(text_of(header.host)),
-      json_quote(text_of(header.transports)), json_quote(line_of(header)), header.wall_offset, header.started,
-      header.last.load(), header.ended.load(), header.ended_bytes.load());
+      json_quote(text_of(header.transports)), json_quote(line), header.wall_offset, header.started, header.last.load(),
+      header.ended.load(), header.ended_bytes.load());
   const char* separator = "\n";
   for (const FlightEntry& entry : entries_of(memory)) {
     if (entry.number.load(std::memory_order_acquire) == 0) continue;

@@ -97,12 +97,16 @@ std::string where_process_is(int pid) {
     default:
       break;
   }
-  const UniqueFd file = open_stack(folder);
+  const std::string line = line_of_process(pid);
+  return line.empty() ? "" : ", and is at " + line;
+}
+
+std::string line_of_process(int pid) {
+  const UniqueFd file = open_stack("/proc/" + std::to_string(pid));
   // Whoever else asks for this stack at this time has its answer written into the same file.
   if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return {};
   if (::ftruncate(file.get(), 0) != 0 || ::kill(pid, SIGURG) != 0) return {};
-  const std::string line = line_in(read_once_written(file.get()));
-  return line.empty() ? "" : ", and is at " + line;
+  return line_in(read_once_written(file.get()));
 }
 
 }  // namespace roda::observe

@@ -10,4 +10,7 @@ namespace roda::observe {
 // 0.3 s to write it. Of the innermost line that is no library's.
 std::string where_process_is(int pid);
 
+// The same line alone.
+std::string line_of_process(int pid);
+
 }  // namespace roda::observe

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import json
 import mmap
 import os
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 plan = json.loads(os.environ["PLAN"])
@@ -34,13 +35,17 @@ class Fault:
         self.garbage: list[object] = []
         self.hangs = threading.Event()
 
-    def begin_step(self, step: int) -> None:
-        """Begin, once a few steps have shown how long one takes."""
+    def begin_step(self, step: int, agree: Callable[[int], int]) -> None:
+        """Begin, once a few steps have shown how long one takes, and how many more there shall be."""
         if step == plan["begins"] // 3:
             self.begun = time.monotonic()
         if step != plan["begins"]:
             return
         self.seconds = plan["share"] * (time.monotonic() - (self.begun or 0)) / (step - plan["begins"] // 3)
+        one = max(self.seconds / plan["share"], 1e-4)
+        plan["steps"] = step + (
+            99 if plan["is_hang"] else agree(max(400, int(plan["seconds"] / (1 + plan["share"]) / one)))
+        )
         self.is_on = self.is_late or kind == "all alike"
         if self.is_on and kind == "collector":
             self.garbage = [[index] for index in range(20_000)]
@@ -64,8 +69,7 @@ class Fault:
 def allocate() -> None:
     """Get new memory and touch it."""
     with mmap.mmap(-1, 1 << 22) as memory:
-        for at in range(0, len(memory), mmap.PAGESIZE):
-            memory[at] = 1
+        memory[:: mmap.PAGESIZE] = bytes(len(memory) // mmap.PAGESIZE)
 
 
 def read_uncached() -> None:
@@ -101,16 +105,19 @@ def batches(fault: Fault, rows: int) -> Iterator[int]:
     lock = threading.Lock()
 
     def load() -> None:
-        for step in range(plan["steps"]):
+        for step in itertools.count():
             if fault.is_late and kind == "pipeline" and step == plan["begins"] + 5:
                 say_that_it_hangs()
                 lock.acquire()
                 lock.acquire()
             ready.put(rows * 3 if fault.is_on and kind == "skew" else rows)
 
+    plan["steps"] = plan["begins"] + 10
     threading.Thread(target=load, daemon=True).start()
-    for _ in range(plan["steps"]):
+    step = 0
+    while step < plan["steps"]:
         yield ready.get()  # late: pipeline
+        step += 1
 
 
 def say_that_it_hangs() -> None:
@@ -186,7 +193,7 @@ def train_in_torch() -> None:
     if fault.is_late:
         print("pid", os.getpid(), flush=True)
     for step, rows in enumerate(batches(fault, plan["batch"])):
-        fault.begin_step(step)
+        fault.begin_step(step, lambda count: int(hvd.broadcast(torch.tensor([count]), 0, name="steps")))
         fault.at("input")
         optimizer.zero_grad()
         fault.at("forward")
@@ -211,7 +218,7 @@ def train_by_hand() -> None:
     if fault.is_late:
         print("pid", os.getpid(), flush=True)
     for step, rows in enumerate(batches(fault, plan["batch"])):
-        fault.begin_step(step)
+        fault.begin_step(step, lambda count: int(hvd.broadcast(np.array([count]), 0, name="steps")[0]))
         fault.at("input")
         inputs = [np.ones((rows, WIDTH), np.float32)]
         fault.at("forward")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gives one rank of a small training job a fault, blindly for the product, and counts what the product says of it.
 
-usage: who.py [--seeds N] [--seed SEED] [--only KIND ...] [--hangs] [--steps N] [--most-ranks N] [--framework NAME]
+usage: who.py [--seeds N] [--seed SEED] [--only KIND ...] [--hangs] [--seconds S] [--most-ranks N] [--framework NAME]
               [--at-once N] [--junit FILE] [-v]
 
 Each trial is a job of train.py. The kind of fault is given; the rank, its size, the number of ranks, of hosts (network
@@ -180,7 +180,7 @@ def inject(kind: str, pid: int, seconds: float, stack: contextlib.ExitStack) -> 
     """Begin a fault from outside."""
     if kind == "stopped again":
         over = threading.Event()
-        thread = threading.Thread(target=stop_and_go, args=(pid, seconds / 4, over))
+        thread = threading.Thread(target=stop_and_go, args=(pid, max(seconds / 4, 0.005), over))
         thread.start()
         stack.callback(thread.join)
         stack.callback(over.set)
@@ -191,8 +191,8 @@ def inject(kind: str, pid: int, seconds: float, stack: contextlib.ExitStack) -> 
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(int(thread.name), {int(core)})
-        for _ in range(4):
-            busy = subprocess.Popen(["taskset", "-c", core, sys.executable, "-c", "while True: pass"])
+        for _ in range(4):  # each of a session of its own: some kernels share a core between sessions
+            busy = subprocess.Popen(["taskset", "-c", core, "sh", "-c", "while :; do :; done"], start_new_session=True)
             stack.callback(busy.wait)
             stack.callback(busy.kill)
 
@@ -201,12 +201,13 @@ def plan_of(kind: str, seed: int, options: argparse.Namespace) -> tuple[Trial, d
     """Draw a trial, and what its program is told."""
     draw = random.Random(f"{seed} {kind}")  # noqa: S311
     ranks = draw.choice([each for each in (2, 2, 3, 4, 8) if each <= options.most_ranks])
-    hosts = draw.choice([1, 1, 2]) if ranks % 2 == 0 and os.geteuid() == 0 else 1
+    can_split = ranks % 2 == 0 and os.geteuid() == 0 and kind != "throttled"  # the namespaces have no cgroups in /sys
+    hosts = draw.choice([1, 1, 2]) if can_split else 1
     framework = draw.choice(options.framework)
     trial = Trial(kind, seed, framework, ranks, hosts, draw.randrange(ranks), draw.choice([0.3, 0.6, 1.0]))
     plan = {
         "kind": kind, "rank": trial.rank, "share": trial.share, "begins": BEGINS, "framework": framework,
-        "steps": options.steps, "batch": draw.choice([128, 256]), "is_hang": kind in HANGS,
+        "seconds": options.seconds, "batch": draw.choice([256, 512]), "is_hang": kind in HANGS,
     }  # fmt: skip
     return trial, plan
 
@@ -288,7 +289,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first")
     parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS)
     parser.add_argument("--hangs", dest="only", action="store_const", const=list(HANGS), help="those that hang alone")
-    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--seconds", type=float, default=10, help="with a fault that slows, on a quiet machine")
     parser.add_argument("--most-ranks", type=int, default=4)
     parser.add_argument("--framework", nargs="*", default=["torch", "numpy"])
     parser.add_argument(
