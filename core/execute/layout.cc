@@ -35,7 +35,7 @@ void resize(SpaceMap* map, std::size_t chunks) {
 
 }  // namespace
 
-// What is common to both: the vector, or the blocks of Input and Output.
+// Sets what both kinds of plan need: the vector, or the blocks of Input and Output.
 void Layout::begin(const StageArgs& args, int rank, int size, std::int32_t chunks) {
   collective_ = static_cast<Collective>(args.collective);
   is_vector_ = schedule::is_cut(collective_);

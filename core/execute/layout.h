@@ -60,7 +60,7 @@ class Layout {
   const std::vector<std::size_t>& blocks(schedule::Space space) const {
     return blocks_[static_cast<std::size_t>(space)];
   }
-  // What a slice has of the vector, or of a block.
+  // The part of the vector, or of a block, that lies in a slice.
   Extent part(std::size_t whole, std::size_t slice) const;
   void map_chunks(std::size_t slice, SpaceMap* map) const;
   void map_blocks(const std::vector<std::size_t>& blocks, std::size_t slice, SpaceMap* map) const;

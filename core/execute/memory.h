@@ -102,7 +102,7 @@ class WorkMemory {
   }
 
  private:
-  // Of the lender; null: of nobody.
+  // The lender's memory; null: nobody lent any.
   struct Host {
     Host() = default;
     Host(Host&& other) noexcept { *this = std::move(other); }

@@ -12,7 +12,7 @@ namespace {
 // Joined ranks and the gaps between tensors give these.
 alignas(kLine) constexpr char kZeros[16 << 10] = {};
 
-// What the timeline calls it, as Horovod's does.
+// The timeline's names of packing and unpacking, as Horovod has them.
 constexpr const char* kPacks = "MEMCPY_IN_FUSION_BUFFER";
 constexpr const char* kUnpacks = "MEMCPY_OUT_FUSION_BUFFER";
 
@@ -141,7 +141,7 @@ bool Bucket::lies_in_one_tensor(std::size_t begin, std::size_t bytes, const void
   return *input != nullptr && *output != nullptr;
 }
 
-// What of the items lies in the range, with offsets from its beginning.
+// The parts of the items that lie in the range, with offsets from its beginning.
 const std::vector<roda_pack_item>& Bucket::clip(const std::vector<roda_pack_item>& items, std::size_t begin,
                                                 std::size_t bytes) {
   clipped_.clear();

@@ -18,7 +18,8 @@
 
 namespace roda::execute {
 
-// What a rank has of one tensor. A joined rank has neither input nor output: it gives zeros and drops the result.
+// One rank's part in a tensor of a bucket. A joined rank has neither input nor output: it gives zeros and drops the
+// result.
 struct BucketTensor {
   const void* input = nullptr;
   void* output = nullptr;

@@ -30,8 +30,8 @@ struct ExecuteOptions : plan::SliceSizes {
   std::size_t test_bytes = 1 << 20;  // data moved by one test()
 };
 
-// What one run of a stage works on. Everything but the pointers, the memory objects and `send_counts` is equal on all
-// ranks of the group. The arrays and memory objects live until the stage is done; the stage copies the rest.
+// The arguments of one run of a stage. Everything but the pointers, the memory objects and `send_counts` is equal on
+// all ranks of the group. The arrays and memory objects live until the stage is done; the stage copies the rest.
 struct StageArgs {
   std::int32_t collective = RODA_ALLREDUCE;  // roda_collective: the stage's
   std::int32_t dtype = RODA_FLOAT32;

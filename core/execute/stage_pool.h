@@ -54,7 +54,7 @@ struct ComposedOptions {
   std::size_t slice_bytes = 1;  // equal on all ranks
   std::uint32_t launches = 1;   // that may be in flight on the groups at once; StageArgs::slot is below it
   std::vector<StepData> data;   // [stage of the plan] of data on a device; empty: it works in host memory
-  // What works on a device's memory may prepare for the memory that the stage has there.
+  // Groups that work on a device's memory, and may prepare for the memory that the stage has there.
   std::vector<TransportGroup*> groups_on_device;
 };
 

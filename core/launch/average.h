@@ -25,7 +25,7 @@ void spread(void* sums, const void* values, std::size_t count, int dtype, int me
 // `postscale` is not 1, saturated.
 void average(void* values, const void* sums, std::size_t count, int dtype, int members, double postscale);
 
-// What values of the dtype are multiplied by before they are summed up for an average: 1, or a power of two.
+// The factor of the dtype's values before they are summed up for an average: 1, or a power of two.
 double factor_before(int dtype, int members);
 
 }  // namespace roda::engine

@@ -63,7 +63,7 @@ class LaunchRun {
     std::ranges::fill(operations_, nullptr);
     has_told_ = true;
   }
-  // Whether they are to be told when their work lies on the stream.
+  // Whether operations are told of their end when their work lies on the stream.
   bool tells_early() const { return tells_early_; }
   bool has_told() const { return has_told_; }
   SetRuntime* set() const { return set_; }
@@ -73,7 +73,7 @@ class LaunchRun {
     if (is_local_) return {.stream_order = is_on_device()};
     return bound_.route == nullptr ? SetRuntime::Needs() : bound_.route->needs;
   }
-  // Of the device; null in host memory.
+  // The device's stream that the launch works on; null in host memory.
   const void* stream() const { return queue_.stream; }
   bool is_on_device() const { return !queue_.is_host(); }
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }

@@ -61,7 +61,7 @@ void Launcher::open_set(std::int32_t id, SetRuntime::Options options) {
   sets_[id] = std::make_unique<SetRuntime>(std::move(options), store_);
 }
 
-// Ranks that are no members have nothing of it.
+// A rank that is no member keeps nothing of the set.
 void Launcher::remove_set(std::int32_t id) {
   const auto found = sets_.find(id);
   RODA_INVARIANT(found != sets_.end(), "a process set that is removed is there");

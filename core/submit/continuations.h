@@ -35,7 +35,7 @@ class Continuations {
     expects_.notify_one();
   }
 
-  // It has ended already, and nobody is called here.
+  // The handle that was expected has ended already: nobody is called for it.
   void forget() {
     const MutexLock lock(mutex_);
     num_expected_.fetch_sub(1, std::memory_order_release);
@@ -47,7 +47,7 @@ class Continuations {
     has_ended_.store(true, std::memory_order_release);
   }
 
-  // What is expected has ended; no other comes. Blocks until the thread has called everybody.
+  // All handles that were expected have ended, and no other comes. Blocks until the thread has called everybody.
   void close() {
     std::thread thread;
     {

@@ -56,7 +56,7 @@ struct HandleState;
 
 struct Operation;
 
-// Of an operation, what each use begins without.
+// The part of an operation that each use begins anew with.
 struct OperationState {
   const void* input = nullptr;
   void* output = nullptr;  // the caller's; null: the engine allocates `result`
@@ -72,7 +72,7 @@ struct OperationState {
   std::uint64_t recorded = 0;  // its number in the flight recorder; 0: not there yet
   HandleState* handle = nullptr;
   std::size_t name_hash = 0;  // once it is submitted
-  // These two belong to Submissions, under its lock.
+  // The two links below belong to Submissions, under its lock.
   Operation* next_by_name = nullptr;    // of those in flight in one bucket of names
   Operation* next_submitted = nullptr;  // submitted before, and not taken yet
 };
@@ -92,7 +92,7 @@ struct Operation : OperationState {
   std::size_t bytes() const { return static_cast<std::size_t>(request.elements()) * roda_dtype_size(request.dtype); }
 };
 
-// What a roda_handle stands for. `remaining` reaching zero publishes everything else to waiters.
+// The operations that a roda_handle stands for. `remaining` reaching zero publishes everything else to waiters.
 struct HandleState {
   std::span<Operation> operations;
   std::atomic<std::uint32_t> remaining{0};

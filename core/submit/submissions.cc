@@ -202,7 +202,8 @@ bool Submissions::has_set_locked(const std::vector<std::int32_t>& ranks, bool* i
   return found;
 }
 
-// What else is asked for comes first: a thread waits for what it has submitted before.
+// Process sets, loans and the shutdown come before the operations: a thread that asks for one has waited for what it
+// submitted before.
 void Submissions::take(News* news) {
   std::vector<Operation*> operations = std::move(news->operations);
   operations.clear();

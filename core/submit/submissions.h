@@ -1,4 +1,4 @@
-// What the program has asked for and not got yet: operations from their submission to their end, and process sets that
+// The program's wishes that are not fulfilled yet: operations from their submission to their end, and process sets that
 // come and go.
 //
 // Any thread; locks itself.
@@ -102,7 +102,7 @@ class Submissions {
   void end_all(const Status& status);
   // Nothing can be asked for any more; the first reason stays. What was asked for and not launched is returned.
   std::vector<Operation*> close(const Status& reason);
-  // That reason; OK before. Any thread.
+  // The reason that close() was given; OK before. Any thread.
   Status closed() const {
     const MutexLock lock(mutex_);
     return closed_;
@@ -133,7 +133,7 @@ class Submissions {
   void submit_locked(Operation* latest, Operation* earliest) RODA_REQUIRES(mutex_);
   bool has_set_locked(const std::vector<std::int32_t>& ranks, bool* is_leaving) const RODA_REQUIRES(mutex_);
   void end_locked(Operation* op, const Status& status) RODA_REQUIRES(mutex_);
-  // Those whose turn has not come will not get one.
+  // Operations whose turn has not come will not get one.
   std::vector<Operation*> not_launched(const std::function<bool(std::int32_t)>& of_set) RODA_REQUIRES(mutex_);
 
   Continuations continuations_;

@@ -77,7 +77,7 @@ class SliceRun {
       }
       return {};
     }
-    // One side is a region.
+    // A copy, of which one side is a region.
     items_.clear();
     for (const schedule::Step& step : steps) {
       const schedule::Range& inside = packs ? step.dst : step.src;
@@ -131,7 +131,7 @@ class SliceRun {
   }
 
  private:
-  // One copy more, or a longer last one where it goes on from there.
+  // Adds a copy, or makes the last one longer where the new one goes on from its end.
   static void add(char* tensor, std::size_t offset, std::size_t bytes, std::vector<roda_pack_item>* items) {
     if (bytes == 0) return;
     const auto goes_on = [&](const roda_pack_item& last) {

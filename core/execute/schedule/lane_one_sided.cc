@@ -15,8 +15,8 @@ namespace {
 // Small enough to be still in the second cache when it is copied, large enough that whole lines are written in bursts.
 constexpr std::size_t kTile = 128 << 10;
 
-// Of Adasum: orthogonal vectors are added, parallel ones averaged. A vector that is all but zero leaves the other as it
-// is.
+// Adasum's two factors: orthogonal vectors are added, parallel ones averaged. A vector that is all but zero leaves the
+// other as it is.
 std::pair<double, double> weights(const double* products) {
   const double least = std::sqrt(std::numeric_limits<double>::min());
   const auto weight = [&](double squared) { return squared < least ? 1 : 1 - products[0] / (2 * squared); };

@@ -78,7 +78,7 @@ struct RunView : schedule::Places {
   }
 };
 
-// What is left of the work that one test() may do, in bytes, and a count of things that moved.
+// The work that one test() may still do, in bytes, and a count of things that moved.
 struct Effort {
   std::size_t budget = 0;
   std::uint64_t moves = 0;

@@ -132,7 +132,7 @@ class Run {
   }
 
   bool is_idle() const { return phase_ == Phase::kIdle; }
-  // Of a library's own collective: whether all its work lies on the launch's stream.
+  // Whether all work of a library's own collective lies on the launch's stream.
   bool is_on_stream() const { return accepted_ && native_.stream != nullptr && group_.is_on_stream(request_); }
   // Its slice, where somebody asks.
   Trace::Clock::time_point began() const { return began_; }
