@@ -161,6 +161,12 @@ def test_steps_lately_are_a_row_of_bars(capsys: pytest.CaptureFixture[str], monk
     assert "steps/s" not in second
 
 
+def has_begun(program: subprocess.Popen[bytes]) -> None:
+    """Wait until the kernel tells a program's words: a moment after Popen returns, which waits for exec's begin."""
+    while not Path(f"/proc/{program.pid}/cmdline").read_bytes():
+        time.sleep(0.001)
+
+
 def test_the_one_job_is_found_and_several_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = psutil.Process().pid
     found: dict[int, list[flight.Rank]] = {}
@@ -172,6 +178,7 @@ def test_the_one_job_is_found_and_several_are_listed(monkeypatch: pytest.MonkeyP
     found[mine] = [first]
     assert jobs.find_job("roda-top") == mine
     with subprocess.Popen([sys.executable, "-c", "import sys\nsys.stdin.read()"], stdin=subprocess.PIPE) as program:
+        has_begun(program)
         first.pid = program.pid
         assert "import sys sys.stdin" in jobs._about(mine, [first])
         program.communicate()
@@ -186,6 +193,7 @@ def test_the_one_job_is_found_and_several_are_listed(monkeypatch: pytest.MonkeyP
 def test_the_jobs_timelines_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"HOROVOD_TIMELINE": "trace.{rank}.json"}
     with subprocess.Popen(["/bin/sleep", "1000"], env=environment, cwd=tmp_path) as writer:
+        has_begun(writer)
         first = rank(1, [])
         first.pid = writer.pid
         monkeypatch.setattr(jobs, "jobs", lambda: {writer.pid: [first]})
