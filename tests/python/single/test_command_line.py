@@ -15,7 +15,7 @@ import pytest
 from horovod import build_plugin, command_line, tools
 from horovod.doctor import page
 from horovod.observe import doctor, top, trace
-from horovod.runner import options
+from horovod.runner import launch, options
 from test_from_elsewhere import DUMP
 from traces import Job
 
@@ -104,6 +104,17 @@ def test_one_letter_has_one_meaning() -> None:
     [
         (top.main, ["abc"], "roda-top: pid: 'abc' is no whole number (`roda-top --help` prints the options)"),
         (top.main, ["--interval", "x"], "--interval: 'x' is no number (`roda-top --help` prints the options)"),
+        (
+            top.main,
+            ["--interval", "nan"],
+            "roda-top: --interval must be above 0, and at most 86400 (a day) (`roda-top --help`",
+        ),
+        (
+            top.main,
+            ["--interval", "1e99"],
+            "roda-top: --interval must be above 0, and at most 86400 (a day) (`roda-top --help`",
+        ),
+        (top.main, ["-5"], "roda-top: pid: '-5' is no process id (`roda-top --help`"),
         (top.main, ["--interval"], "roda-top: --interval: a value is missing (`roda-top --help` prints the options)"),
         (build_plugin.main, [], "roda-build-plugin: NAME is missing (`roda-build-plugin --help`"),
         (
@@ -112,8 +123,23 @@ def test_one_letter_has_one_meaning() -> None:
             "roda-build-plugin: name: 'mip' is none of gloo, mpi, ucx (`roda-build-plugin --help`",
         ),
         (doctor.main, ["-H", "a", "--here"], "--here: not allowed with -H/--hosts (`roda-doctor --help`"),
+        (
+            launch.run_commandline,
+            ["-np", "99999999999", "t"],
+            "-np/--num-proc: '99999999999' is neither a number of processes nor auto (`horovodrun --help`",
+        ),
+        (
+            launch.run_commandline,
+            ["-H", "a:99999999999", "t"],
+            "horovodrun: 99999999999 processes are too many: at most 1048576",
+        ),
         (trace.main, ["none.json"], "roda-trace: none.json: No such file or directory"),
         (trace.main, ["text.json"], "roda-trace: text.json is no timeline: it is no JSON: Expecting value"),
+        (
+            trace.main,
+            ["x.json", "--perf", "/dev/null"],
+            "roda-trace: /dev/null is not what roda-perf --json prints: it has no",
+        ),
         (doctor.main, ["none/"], "roda-doctor: none: No such file or directory"),
     ],
 )
@@ -127,7 +153,7 @@ def test_what_can_not_be_read_is_told_in_words(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text.json").write_text("no")
-    with pytest.raises(SystemExit) if "--help" in line else contextlib.nullcontext():
+    with pytest.raises(SystemExit) if "--help" in line or "horovodrun" in line else contextlib.nullcontext():
         assert call(arguments) == 1
     (told,) = capsys.readouterr().err.splitlines()
     assert line in told

@@ -208,6 +208,17 @@ def test_a_file_of_another_run_is_left_out(tmp_path: Path, capsys: pytest.Captur
     assert told in capsys.readouterr().out.splitlines()
 
 
+def test_a_second_file_of_a_rank_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = Job(2, 4).write(tmp_path)
+    assert trace.main([*map(str, paths), str(paths[1]), "-o", str(tmp_path / "page.html")]) == 0
+    assert "A further timeline of rank 1 is left out." in capsys.readouterr().out.splitlines()
+
+
+def test_a_full_disk_is_told_with_the_pages_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert trace.main([*map(str, Job(2, 4).write(tmp_path)), "-o", "/dev/full"]) == 1
+    assert capsys.readouterr().err == "roda-trace: /dev/full: No space left on device\n"
+
+
 def test_a_rank_of_another_job_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = Job(2, 6).write(tmp_path)
     stranger = Writer(2)

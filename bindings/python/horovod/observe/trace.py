@@ -75,6 +75,8 @@ def _read_measured(path: Path | None) -> dict[int, float]:
                     raise fault.below(f"line {number}") from None
     except model.Fault as error:
         raise timeline.NoTimelineError(f"{path} is not what roda-perf --json prints: {error}") from error
+    if not told:
+        raise timeline.NoTimelineError(f"{path} is not what roda-perf --json prints: it has no line")
     return {each.bytes: each.algbw_GBps for each in told if each.collective == "allreduce" and each.bytes}
 
 
@@ -168,7 +170,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _refuse_timeline(options.output)
         report = analyse(_timelines(options.timelines), _read_measured(options.perf))
-        options.output.write_text(page.render(report), encoding="utf-8")
+        try:
+            options.output.write_text(page.render(report), encoding="utf-8")
+        except OSError as error:
+            raise OSError(f"{options.output}: {error.strerror}") from error  # of a full disk it tells no name
     except (timeline.NoTimelineError, NoRecordError, OSError) as error:
         fail("roda-trace", error)
         return 1
