@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{name} {message}{self._nearest(message)} (`{self.prog} --help` prints the options)\n")
 
     def _nearest(self, message: str) -> str:
-        unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)
+        unknown = re.match(r"unrecognized arguments: (?:.*?\s)?(-[^\s=]+)", message)
         close = difflib.get_close_matches(unknown[1], self._option_string_actions, 1) if unknown else []
         return f"; did you mean {close[0]}?" if close else ""
 
