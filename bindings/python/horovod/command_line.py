@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import functools
+import io
 import os
 import re
 import select
@@ -87,10 +88,15 @@ def is_unread(error: BaseException) -> bool:
 
 
 def tool(main: Main) -> Main:
-    """Have a tool end in silence when nobody reads what it prints any more, or when it is interrupted."""
+    """Have a tool end in silence when nobody reads what it prints any more, or when it is interrupted.
+
+    Characters that standard output can't encode, as on a terminal that is not UTF-8, are printed as question marks.
+    """
 
     @functools.wraps(main)
     def run(*arguments: Any) -> int | None:
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="replace")
         try:
             try:
                 return main(*arguments)

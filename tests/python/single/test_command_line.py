@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -182,6 +183,16 @@ def test_nobody_reads_any_more(name: str, tmp_path: Path) -> None:
         started.stdout.close()
         assert started.stderr.read() == ""
         assert started.wait(60) == 141
+
+
+def test_a_terminal_that_is_not_utf_8_gets_what_it_can_show(tmp_path: Path) -> None:
+    page = tmp_path / "grün.html"
+    (trace_file,) = Job(1, 3).write(tmp_path)
+    command = [sys.executable, "-c", f"{CALLS['roda-trace']}; raise SystemExit(main())", str(trace_file)]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    done = subprocess.run([*command, "-o", str(page)], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gr?n.html" in done.stdout
 
 
 def test_what_is_no_terminal_is_not_coloured(monkeypatch: pytest.MonkeyPatch) -> None:

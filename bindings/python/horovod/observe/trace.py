@@ -145,6 +145,13 @@ def _refuse_timeline(output: Path) -> None:
             raise OSError(f"-o {output} is a timeline: the page would take its place")
 
 
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:  # of a full disk without the file's name
+        raise OSError(f"{output}: {error.strerror}") from error
+
+
 def _timelines(named: Sequence[Path]) -> Sequence[Path]:
     """Return the files that are named, or those of a job, which may be named by a process."""
     if len(named) == 1 and re.fullmatch("[0-9]{1,18}", str(named[0])) and not named[0].exists():
@@ -170,10 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _refuse_timeline(options.output)
         report = analyse(_timelines(options.timelines), _read_measured(options.perf))
-        try:
-            options.output.write_text(page.render(report), encoding="utf-8")
-        except OSError as error:
-            raise OSError(f"{options.output}: {error.strerror}") from error  # of a full disk it tells no name
+        _write(options.output, page.render(report))
     except (timeline.NoTimelineError, NoRecordError, OSError) as error:
         fail("roda-trace", error)
         return 1
