@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import functools
 import io
 import os
@@ -70,9 +71,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def in_words(error: BaseException) -> str:
-    """Return an error's text; of a file that can't be used its name and why, without the number of the error."""
-    is_of_a_file = isinstance(error, OSError) and error.filename and error.strerror
-    return f"{error.filename}: {error.strerror}" if is_of_a_file else str(error)  # type: ignore[attr-defined]
+    """Return an error's text; of one of the system why, and the name of the file, without the error's number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def fail(program: str, error: BaseException) -> None:
@@ -85,6 +87,11 @@ def is_unread(error: BaseException) -> bool:
     poll = select.poll()
     poll.register(1, 0)
     return isinstance(error, BrokenPipeError) and any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def _print_no_more() -> None:
+    """Drop what Python would flush at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def tool(main: Main) -> Main:
@@ -106,8 +113,14 @@ def tool(main: Main) -> Main:
         except BrokenPipeError as error:
             if not is_unread(error):
                 raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at exit
+            _print_no_more()
             return _BROKEN_PIPE
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            fail(os.path.basename(sys.argv[0]), error)
+            _print_no_more()
+            return 1
         except KeyboardInterrupt:
             return _INTERRUPTED
 

@@ -185,6 +185,17 @@ def test_nobody_reads_any_more(name: str, tmp_path: Path) -> None:
         assert started.wait(60) == 141
 
 
+@pytest.mark.parametrize("to", [">/dev/full", ">/dev/full 2>&-", ">&- 2>&-"])
+def test_nothing_can_be_printed(to: str, tmp_path: Path) -> None:
+    traces = map(str, Job(2, 3).write(tmp_path))
+    command = [sys.executable, "-c", f"import sys; {CALLS['roda-trace']}; sys.exit(main())", *traces]
+    shell = ["sh", "-c", f'exec "$@" {to}', "sh", *command, "-o", str(tmp_path / "page")]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True)
+    assert (tmp_path / "page").exists()
+    assert done.stderr == ("-c: No space left on device\n" if to == ">/dev/full" else "")
+    assert done.returncode == ("full" in to)
+
+
 def test_a_terminal_that_is_not_utf_8_gets_what_it_can_show(tmp_path: Path) -> None:
     page = tmp_path / "grün.html"
     (trace_file,) = Job(1, 3).write(tmp_path)

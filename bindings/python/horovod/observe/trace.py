@@ -85,7 +85,7 @@ _BAR = 24  # characters
 
 def _tell(text: str, share: float = 0.0) -> None:
     """Show what is done, and how much of it, where somebody looks."""
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         bar = f"{'█' * round(_BAR * share):░<{_BAR}} " if text else ""
         print(f"\r\033[K{bar}{text}", end="", file=sys.stderr, flush=True)
 
