@@ -102,7 +102,7 @@ def test_a_straggler_of_a_slow_job_is_named() -> None:
         ]
 
     late = looks([0.08, 0.48, 0.48, 0.48], [3, 0, 0, 0])
-    assert diagnosis(late) == ["Ranks 1 to 3 wait 48% of the time for rank 0."]
+    assert diagnosis(late) == ["Ranks 1 to 3 wait 48 % of the time for rank 0."]
     assert diagnosis(late)[0] in top.table(late, {})
     told = metrics.prometheus(late)
     assert [float(each) for each in re.findall(r"roda_late_ratio\{.*} (.*)", told)] == pytest.approx([0.48, 0, 0, 0.08])
@@ -188,9 +188,11 @@ def test_the_one_job_is_found_and_several_are_listed(monkeypatch: pytest.MonkeyP
     first.pid = mine
     found[mine] = [first]
     assert jobs.find_job("roda-top") == mine
-    with subprocess.Popen([sys.executable, "-c", "import sys\nsys.stdin.read()"], stdin=subprocess.PIPE) as program:
+    command = ["sh", "-c", "echo\nread x"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        program.stdout.readline()  # while it starts its command line is empty
         first.pid = program.pid
-        assert "import sys sys.stdin" in jobs._about(mine, [first])
+        assert "sh -c echo read x" in jobs._about(mine, [first])
         program.communicate()
     found[program.pid] = [rank(1, [])]
     found[program.pid][0].pid = program.pid  # has ended since it was found

@@ -138,7 +138,7 @@ def straggler(told: Sequence[Rates]) -> str:
     waits = statistics.median(each.awaits for each in waiting)
     who = ranks_in_words(each.rank.rank for each in waiting)
     verb = "waits" if len(waiting) == 1 else "wait"
-    return f"{who[0].upper()}{who[1:]} {verb} {waits:.0%} of the time for {ranks_in_words([late])}."
+    return f"{who[0].upper()}{who[1:]} {verb} {100 * waits:.0f} % of the time for {ranks_in_words([late])}."
 
 
 def diagnosis(told: Sequence[Rates]) -> list[str]:
