@@ -266,7 +266,8 @@ def _parser() -> Parser:
         epilog="mpi asks mpicxx (or the program that MPICXX names), ucx asks pkg-config. CXX, CXXFLAGS and LDFLAGS "
         "are read.",
     )
-    parser.add_argument("name", choices=sorted(_RECIPES), help="the transport")
+    # Not required by the parser, which would tell of that before it tells of an option that it does not know.
+    parser.add_argument("name", nargs="?", choices=sorted(_RECIPES), help="the transport")
     parser.add_argument("--output", metavar="FOLDER", type=Path, help=f"folder of the plugin ({users_folder()})")
     add_version(parser)
     parser.add_argument("--verbose", action="store_true", help="print the compiler's calls")
@@ -282,7 +283,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0: it is there and usable. 1: it could not be built, and nothing was changed.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.name is None:
+        parser.error("NAME is missing")
     folder = options.output or users_folder()
     started = time.monotonic()
     try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import functools
+import io
 import os
 import re
 import select
@@ -63,15 +65,16 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{name} {message}{self._nearest(message)} (`{self.prog} --help` prints the options)\n")
 
     def _nearest(self, message: str) -> str:
-        unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)
+        unknown = re.match(r"unrecognized arguments: (?:.*?\s)?(-[^\s=]+)", message)
         close = difflib.get_close_matches(unknown[1], self._option_string_actions, 1) if unknown else []
         return f"; did you mean {close[0]}?" if close else ""
 
 
 def in_words(error: BaseException) -> str:
-    """Return an error's text; of a file that can't be used its name and why, without the number of the error."""
-    is_of_a_file = isinstance(error, OSError) and error.filename and error.strerror
-    return f"{error.filename}: {error.strerror}" if is_of_a_file else str(error)  # type: ignore[attr-defined]
+    """Return an error's text; of one of the system why, and the name of the file, without the error's number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def fail(program: str, error: BaseException) -> None:
@@ -86,11 +89,21 @@ def is_unread(error: BaseException) -> bool:
     return isinstance(error, BrokenPipeError) and any(events & select.POLLERR for _, events in poll.poll(0))
 
 
+def _print_no_more() -> None:
+    """Drop what Python would flush at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def tool(main: Main) -> Main:
-    """Have a tool end in silence when nobody reads what it prints any more, or when it is interrupted."""
+    """Have a tool end in silence when nobody reads what it prints any more, or when it is interrupted.
+
+    Characters that standard output can't encode, as on a terminal that is not UTF-8, are printed as question marks.
+    """
 
     @functools.wraps(main)
     def run(*arguments: Any) -> int | None:
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="replace")
         try:
             try:
                 return main(*arguments)
@@ -100,8 +113,14 @@ def tool(main: Main) -> Main:
         except BrokenPipeError as error:
             if not is_unread(error):
                 raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at exit
+            _print_no_more()
             return _BROKEN_PIPE
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            fail(os.path.basename(sys.argv[0]), error)
+            _print_no_more()
+            return 1
         except KeyboardInterrupt:
             return _INTERRUPTED
 

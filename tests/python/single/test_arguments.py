@@ -78,7 +78,7 @@ def environment(*flags: str) -> dict[str, str]:
         (["--tcp"], {"NCCL_IB_DISABLE": "1"}),
         (["--thread-affinity", "3"], {"HOROVOD_THREAD_AFFINITY": "3"}),
         (["--gloo-timeout-seconds", "60"], {"HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}),
-        (["--log-level", "INFO"], {"HOROVOD_LOG_LEVEL": "INFO"}),
+        (["--log-level", "info"], {"HOROVOD_LOG_LEVEL": "INFO"}),
         (["--log-without-timestamp"], {"HOROVOD_LOG_HIDE_TIME": "1"}),
         (["--log-with-timestamp"], {"HOROVOD_LOG_HIDE_TIME": "0"}),
     ],

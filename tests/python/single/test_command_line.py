@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from horovod import build_plugin, command_line, tools
 from horovod.doctor import page
 from horovod.observe import doctor, top, trace
-from horovod.runner import options
+from horovod.runner import launch, options
 from test_from_elsewhere import DUMP
 from traces import Job
 
@@ -44,9 +45,8 @@ def test_help_begins_with_a_short_usage_and_examples(name: str) -> None:
 def test_wrong_usage_is_a_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     parser = PARSERS[name]()
     flag = next(each for each in parser._option_string_actions if each.startswith("--") and each != "--help")
-    needed = ["mpi"] * (name == "roda-build-plugin")
     with pytest.raises(SystemExit) as ended:
-        parser.parse_args([f"{flag}x", *needed])
+        parser.parse_args([f"{flag}x"])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
@@ -104,6 +104,17 @@ def test_one_letter_has_one_meaning() -> None:
     [
         (top.main, ["abc"], "roda-top: pid: 'abc' is no whole number (`roda-top --help` prints the options)"),
         (top.main, ["--interval", "x"], "--interval: 'x' is no number (`roda-top --help` prints the options)"),
+        (
+            top.main,
+            ["--interval", "nan"],
+            "roda-top: --interval must be above 0, and at most 86400 (a day) (`roda-top --help`",
+        ),
+        (
+            top.main,
+            ["--interval", "1e99"],
+            "roda-top: --interval must be above 0, and at most 86400 (a day) (`roda-top --help`",
+        ),
+        (top.main, ["-5"], "roda-top: pid: '-5' is no process id (`roda-top --help`"),
         (top.main, ["--interval"], "roda-top: --interval: a value is missing (`roda-top --help` prints the options)"),
         (build_plugin.main, [], "roda-build-plugin: NAME is missing (`roda-build-plugin --help`"),
         (
@@ -112,8 +123,24 @@ def test_one_letter_has_one_meaning() -> None:
             "roda-build-plugin: name: 'mip' is none of gloo, mpi, ucx (`roda-build-plugin --help`",
         ),
         (doctor.main, ["-H", "a", "--here"], "--here: not allowed with -H/--hosts (`roda-doctor --help`"),
+        (launch.run_commandline, ["-np2", "t"], "unrecognized arguments: -np2; did you mean -np? (`horovodrun --help`"),
+        (
+            launch.run_commandline,
+            ["-np", "99999999999", "t"],
+            "-np/--num-proc: '99999999999' is neither a number of processes nor auto (`horovodrun --help`",
+        ),
+        (
+            launch.run_commandline,
+            ["-H", "a:99999999999", "t"],
+            "horovodrun: 99999999999 processes are too many: at most 1048576",
+        ),
         (trace.main, ["none.json"], "roda-trace: none.json: No such file or directory"),
         (trace.main, ["text.json"], "roda-trace: text.json is no timeline: it is no JSON: Expecting value"),
+        (
+            trace.main,
+            ["x.json", "--perf", "/dev/null"],
+            "roda-trace: /dev/null is not what roda-perf --json prints: it has no",
+        ),
         (doctor.main, ["none/"], "roda-doctor: none: No such file or directory"),
     ],
 )
@@ -127,7 +154,7 @@ def test_what_can_not_be_read_is_told_in_words(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text.json").write_text("no")
-    with pytest.raises(SystemExit) if "--help" in line else contextlib.nullcontext():
+    with pytest.raises(SystemExit) if "--help" in line or "horovodrun" in line else contextlib.nullcontext():
         assert call(arguments) == 1
     (told,) = capsys.readouterr().err.splitlines()
     assert line in told
@@ -156,6 +183,27 @@ def test_nobody_reads_any_more(name: str, tmp_path: Path) -> None:
         started.stdout.close()
         assert started.stderr.read() == ""
         assert started.wait(60) == 141
+
+
+@pytest.mark.parametrize("to", [">/dev/full", ">/dev/full 2>&-", ">&- 2>&-"])
+def test_nothing_can_be_printed(to: str, tmp_path: Path) -> None:
+    traces = map(str, Job(2, 3).write(tmp_path))
+    command = [sys.executable, "-c", f"import sys; {CALLS['roda-trace']}; sys.exit(main())", *traces]
+    shell = ["sh", "-c", f'exec "$@" {to}', "sh", *command, "-o", str(tmp_path / "page")]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True)
+    assert (tmp_path / "page").exists()
+    assert done.stderr == ("-c: No space left on device\n" if to == ">/dev/full" else "")
+    assert done.returncode == ("full" in to)
+
+
+def test_a_terminal_that_is_not_utf_8_gets_what_it_can_show(tmp_path: Path) -> None:
+    page = tmp_path / "grün.html"
+    (trace_file,) = Job(1, 3).write(tmp_path)
+    command = [sys.executable, "-c", f"{CALLS['roda-trace']}; raise SystemExit(main())", str(trace_file)]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    done = subprocess.run([*command, "-o", str(page)], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gr?n.html" in done.stdout
 
 
 def test_what_is_no_terminal_is_not_coloured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,4 +111,5 @@ def test_process_sets_print_what_they_are() -> None:
     assert repr(made) == "<ProcessSet, not registered: ranks 0-2,5>"
     made.process_set_id = 3
     assert repr(made) == "<ProcessSet, id 3: ranks 0-2,5>"
+    assert repr(process_sets.ProcessSet([3])) == "<ProcessSet, not registered: rank 3>"
     assert repr(process_sets.global_process_set) == "<ProcessSet, id 0: all ranks>"

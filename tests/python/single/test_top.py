@@ -102,12 +102,28 @@ def test_a_straggler_of_a_slow_job_is_named() -> None:
         ]
 
     late = looks([0.08, 0.48, 0.48, 0.48], [3, 0, 0, 0])
-    assert diagnosis(late) == ["Ranks 1 to 3 wait 48% of the time for rank 0."]
+    assert diagnosis(late) == ["Ranks 1 to 3 wait 48 % of the time for rank 0."]
     assert diagnosis(late)[0] in top.table(late, {})
     told = metrics.prometheus(late)
     assert [float(each) for each in re.findall(r"roda_late_ratio\{.*} (.*)", told)] == pytest.approx([0.48, 0, 0, 0.08])
     for waits, last in (([0.4] * 4, [1, 2, 3, 0]), ([0, 0.02, 0.02, 0.02], [0] * 4), ([0, 0, 0, 0.5], [0] * 4)):
         assert diagnosis(looks(waits, last))[0].startswith("Nothing waits for another rank")
+
+
+def test_in_a_hang_the_rank_that_alone_is_missing_is_late() -> None:
+    waiting = rank(10, [operation("a", 1, 1, 1, 1), operation("b", 6)])
+    waiting.operations[-1].awaited_rank, waiting.operations[-1].missing_count = 1, 1
+    told = rates(rank(0, []), waiting)
+    assert (told.awaited, told.awaits) == (1, pytest.approx(0.4))
+    waiting.operations[-1].missing_count = 2  # and who is the last of them is not known
+    assert rates(rank(0, []), waiting).awaited == -1
+
+
+def test_a_file_for_metrics_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    for file, why in ((tmp_path / "none" / "x", "No such file"), (tmp_path, "Is a directory"), (Path("/"), "")):
+        with pytest.raises(OSError, match=f"^--prometheus-file {file}: {why}"):
+            metrics.Metrics(file, "127.0.0.1", None).tell([])
+    assert not list(tmp_path.parent.glob(".*" + tmp_path.name + "*"))
 
 
 def test_a_rank_that_submits_more_meanwhile_does_not_wait() -> None:
@@ -146,6 +162,7 @@ def test_the_view_fits_its_terminal() -> None:
     assert len(lines) < 20
     assert max(len(line) for line in lines[:-1]) <= 50
     assert lines[-3] == "… and 50 more ranks"
+    assert "… and 1 more rank\n" in top.table(told[:15], {}, size=os.terminal_size((50, 24)))
 
 
 def test_steps_lately_are_a_row_of_bars(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,12 +194,16 @@ def test_the_one_job_is_found_and_several_are_listed(monkeypatch: pytest.MonkeyP
     first.pid = mine
     found[mine] = [first]
     assert jobs.find_job("roda-top") == mine
-    with subprocess.Popen([sys.executable, "-c", "import sys\nsys.stdin.read()"], stdin=subprocess.PIPE) as program:
+    command = ["sh", "-c", "echo\nread x"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as program:
         has_begun(program)
         first.pid = program.pid
-        assert "import sys sys.stdin" in jobs._about(mine, [first])
+        assert "sh -c echo read x" in jobs._about(mine, [first])
         program.communicate()
+    found[program.pid] = [rank(1, [])]
+    found[program.pid][0].pid = program.pid  # has ended since it was found
     first.pid = mine
+    assert jobs.find_job("roda-top") == mine
     found[mine + 1] = [first]
     with pytest.raises(
         flight.NoRecordError, match=rf"2 jobs run here; say which, as roda-top PID:\n  {mine}: 1 rank, "

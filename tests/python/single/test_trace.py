@@ -143,15 +143,15 @@ PLANTED = {
     "a job far out of step": (Job(late=lambda rank, step: 200 * rank), NOTHING),
     "a straggler": (
         Job(late=lambda rank, step: 40 * rank + (5000 if rank == 1 else 0)),
-        r"Rank 1 holds the others up: for \d\d% .* its own work takes longer",
+        r"Rank 1 holds the others up: for \d\d % .* its own work takes longer",
     ),
     "no overlap": (
         Job(run=1000, is_burst=True),
-        r"Data move for 34% of the time, 100% of it after .* Submit each as soon as it is there",
+        r"Data move for 34 % of the time, 100 % of it after .* Submit each as soon as it is there",
     ),
     "a slow link": (
         Job(run=8000, plan="ring over tcp"),
-        r"Data move for 9\d% of the time, .* The link is the limit, with 0.52 GB/s by ring over tcp: send fewer bytes",
+        r"Data move for 9\d % of the time, .* The link is the limit, with 0.52 GB/s by ring over tcp: send fewer bytes",
     ),
     "shared cores": (
         Job(cores=2, run=1500, is_burst=True, late=lambda rank, step: 700 * ((rank + step) % 4)),
@@ -206,6 +206,17 @@ def test_a_file_of_another_run_is_left_out(tmp_path: Path, capsys: pytest.Captur
     assert trace.main([*map(str, paths), "-o", str(tmp_path / "page.html")]) == 0
     told = "The timeline of rank 1 is left out: it is of another run than that of rank 0, 3600 s before."
     assert told in capsys.readouterr().out.splitlines()
+
+
+def test_a_second_file_of_a_rank_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = Job(2, 4).write(tmp_path)
+    assert trace.main([*map(str, paths), str(paths[1]), "-o", str(tmp_path / "page.html")]) == 0
+    assert "A further timeline of rank 1 is left out." in capsys.readouterr().out.splitlines()
+
+
+def test_a_full_disk_is_told_with_the_pages_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert trace.main([*map(str, Job(2, 4).write(tmp_path)), "-o", "/dev/full"]) == 1
+    assert capsys.readouterr().err == "roda-trace: /dev/full: No space left on device\n"
 
 
 def test_a_rank_of_another_job_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -316,7 +327,7 @@ def test_advice_on_what_moves_late_small_and_packed(tmp_path: Path) -> None:
     late, small, packed = report_of([writer.write(tmp_path / "trace")]).advice
     assert "after the step's last tensor was submitted" in late
     assert small.startswith("30 launches a step are smaller than 64 KiB")
-    assert packed.startswith("Packing and unpacking take 36% of the time in which data move")
+    assert packed.startswith("Packing and unpacking take 36 % of the time in which data move")
 
 
 def test_bandwidth_goes_by_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

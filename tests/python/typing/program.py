@@ -44,6 +44,8 @@ model = torch.nn.Sequential(torch.nn.Linear(4, 2), hvd.SyncBatchNorm(2))
 optimizer = hvd.DistributedOptimizer(
     torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters(), op=hvd.Average
 )
+adam = torch.optim.Adam(model.parameters())
+adam = hvd.DistributedOptimizer(adam)  # as the documentation has it
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 hvd.broadcast_optimizer_state(optimizer, root_rank=0)

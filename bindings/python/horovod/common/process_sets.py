@@ -104,7 +104,8 @@ class ProcessSet:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
 
     def __repr__(self) -> str:
-        known = "all ranks" if self.process_set_id == 0 else f"ranks {ranks_in_brief(self.ranks or ())}"
+        ranks = self.ranks or ()
+        known = "all ranks" if self.process_set_id == 0 else f"rank{'s' * (len(ranks) != 1)} {ranks_in_brief(ranks)}"
         state = "not registered" if self.process_set_id is None else f"id {self.process_set_id}"
         return f"<ProcessSet, {state}: {known if self.mpi_comm is None or self.ranks else 'of a communicator'}>"
 

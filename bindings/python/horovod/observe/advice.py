@@ -38,7 +38,7 @@ def _straggler(report: Report) -> Iterator[str]:
     peak = max(by_step, key=by_step.__getitem__)
     once = f", most of it in step {peak + 1}" if by_step[peak] > sum(by_step.values()) / 2 and len(by_step) > 1 else ""
     yield (
-        f"Rank {worst} holds the others up: for {report.held_up_share(worst):.0%} of the time they wait for it "
+        f"Rank {worst} holds the others up: for {100 * report.held_up_share(worst):.0f} % of the time they wait for it "
         f"alone{once}; {_why(report, worst)}."
     )
 
@@ -63,7 +63,8 @@ def _communication(report: Report) -> Iterator[str]:
     if share <= 0.2 or exposed < share / 2 or any(_shared_cores(report)):  # who waits for a core is slow at all
         return
     seen = (
-        f"Data move for {share:.0%} of the time, {exposed / share:.0%} of it after the step's last tensor was submitted"
+        f"Data move for {100 * share:.0f} % of the time, {100 * exposed / share:.0f} % of it after the step's last "
+        "tensor was submitted"
     )
     fewer = "send fewer bytes (compression=hvd.Compression.bf16)"
     if share > 0.6:
@@ -98,7 +99,7 @@ def _packing(report: Report) -> Iterator[str]:
     running = statistics.median(rank.share(lambda step: step.running) for rank in report.ranks.values())
     if running > 0.1 and copies > 0.3 * running:
         yield (
-            f"Packing and unpacking take {copies / running:.0%} of the time in which data move: a smaller "
+            f"Packing and unpacking take {100 * copies / running:.0f} % of the time in which data move: a smaller "
             "HOROVOD_FUSION_THRESHOLD leaves large tensors where they are."
         )
 

@@ -62,7 +62,12 @@ def _find(program: str) -> tuple[int, list[flight.Rank]]:
         There is none, or there are several; the text lists them.
     """
     found = jobs()
-    told = [_about(pid, ranks) for pid, ranks in sorted(found.items())]
+    told = []
+    for pid, ranks in sorted(found.items()):
+        try:
+            told.append(_about(pid, ranks))
+        except OSError:  # the job has ended meanwhile
+            del found[pid]
     if not found:
         raise flight.NoRecordError("no job of yours runs here, and nothing else was named")
     if len(found) > 1:

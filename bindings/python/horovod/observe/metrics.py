@@ -83,9 +83,13 @@ class Metrics:
         """Publish the metrics. Readers of the file see the old ones or the new ones."""
         self._text = prometheus(told)
         if self._file is not None:
-            fresh = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-            fresh.write_text(self._text)
-            fresh.replace(self._file)
+            fresh = self._file.parent / f".{self._file.name}.{os.getpid()}"
+            try:
+                fresh.write_text(self._text)
+                fresh.replace(self._file)
+            except OSError as error:
+                fresh.unlink(missing_ok=True)
+                raise OSError(f"--prometheus-file {self._file}: {error.strerror}") from error
 
     def close(self) -> None:
         """Listen no more."""

@@ -55,15 +55,16 @@ def _ends(rank: flight.Rank) -> list[list[int]]:
 
 
 def _waits_by_last(rank: flight.Rank) -> dict[int, list[Interval]]:
-    """Return when a rank waited, and submitted nothing, for each rank that came last then.
+    """Return when a rank waited or waits, and submitted nothing, for each rank that came last then or alone is missing.
 
     Times are of a coarse clock: the next step may submit in the tick in which the last one's operations were agreed.
     """
     submitted = sorted(each.submitted for each in rank.operations)
     waits: dict[int, list[Interval]] = defaultdict(list)
     for each in rank.operations:
-        if each.agreed > each.submitted and each.awaited_rank not in (-1, rank.rank):
-            waits[each.awaited_rank].append((submitted[bisect_left(submitted, each.agreed) - 1], each.agreed))
+        until = rank.taken if each.waits and each.missing_count == 1 else each.agreed
+        if until > each.submitted and each.awaited_rank not in (-1, rank.rank):
+            waits[each.awaited_rank].append((submitted[bisect_left(submitted, until) - 1], until))
     return {last: union(own) for last, own in waits.items()}
 
 
@@ -137,7 +138,7 @@ def straggler(told: Sequence[Rates]) -> str:
     waits = statistics.median(each.awaits for each in waiting)
     who = ranks_in_words(each.rank.rank for each in waiting)
     verb = "waits" if len(waiting) == 1 else "wait"
-    return f"{who[0].upper()}{who[1:]} {verb} {waits:.0%} of the time for {ranks_in_words([late])}."
+    return f"{who[0].upper()}{who[1:]} {verb} {100 * waits:.0f} % of the time for {ranks_in_words([late])}."
 
 
 def diagnosis(told: Sequence[Rates]) -> list[str]:

@@ -336,14 +336,16 @@ def _seconds_apart(rank: RankSteps, other: RankSteps) -> float:
     return statistics.median(apart) / 1e6 if apart else 0.0
 
 
-def check_run(rank: RankSteps, ranks: Iterable[RankSteps]) -> None:
+def check_run(rank: RankSteps, ranks: Sequence[RankSteps]) -> None:
     """Check that a rank's timeline is of the same run as those of its host.
 
     Raises
     ------
     NoTimelineError
-        When it was written long before them, or after.
+        When it was written long before them, or after, or is a second one of its rank.
     """
+    if any(each.about.rank == rank.about.rank for each in ranks):
+        raise NoTimelineError(f"A further timeline of rank {rank.about.rank} is left out.")
     other = next((each for each in ranks if each.about.host == rank.about.host), rank)
     apart = _seconds_apart(rank, other)
     if abs(apart) > _MOST_APART_S:

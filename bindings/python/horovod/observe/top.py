@@ -37,6 +37,7 @@ _ORDERS: dict[str, Callable[[Rates], float]] = {
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _REMEMBERED = 40  # looks
+_DAY = 86400  # seconds
 
 
 def sparkline(rates: Sequence[float]) -> str:
@@ -77,9 +78,10 @@ def table(
             f"{rank.transports}"
         )
         lines.append(line[:columns] if rank.process == "running" else paint(line[:columns], "31"))
-    lines += [f"… and {len(told) - room} more ranks"] * (len(told) > room)
-    first, *more = diagnosis(told)
-    lines += ["", paint(first, "1"), *more]
+    more = len(told) - room
+    lines += [f"… and {more} more rank{'s' if more > 1 else ''}"] * (more > 0)
+    first, *others = diagnosis(told)
+    lines += ["", paint(first, "1"), *others]
     return "\n".join([*lines, *(f"Nothing is known of {host}: {why}" for host, why in unknown.items())])
 
 
@@ -272,8 +274,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.interval <= 0:
-        parser.error("--interval must be above 0")
+    if not 0 < options.interval <= _DAY:
+        parser.error(f"--interval must be above 0, and at most {_DAY} (a day)")
+    if options.pid is not None and options.pid < 1:
+        parser.error(f"pid: '{options.pid}' is no process id")
     metrics = None
     try:
         if options.marked:

@@ -75,6 +75,8 @@ def _read_measured(path: Path | None) -> dict[int, float]:
                     raise fault.below(f"line {number}") from None
     except model.Fault as error:
         raise timeline.NoTimelineError(f"{path} is not what roda-perf --json prints: {error}") from error
+    if not told:
+        raise timeline.NoTimelineError(f"{path} is not what roda-perf --json prints: it has no line")
     return {each.bytes: each.algbw_GBps for each in told if each.collective == "allreduce" and each.bytes}
 
 
@@ -83,7 +85,7 @@ _BAR = 24  # characters
 
 def _tell(text: str, share: float = 0.0) -> None:
     """Show what is done, and how much of it, where somebody looks."""
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         bar = f"{'█' * round(_BAR * share):░<{_BAR}} " if text else ""
         print(f"\r\033[K{bar}{text}", end="", file=sys.stderr, flush=True)
 
@@ -143,6 +145,13 @@ def _refuse_timeline(output: Path) -> None:
             raise OSError(f"-o {output} is a timeline: the page would take its place")
 
 
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:  # of a full disk without the file's name
+        raise OSError(f"{output}: {error.strerror}") from error
+
+
 def _timelines(named: Sequence[Path]) -> Sequence[Path]:
     """Return the files that are named, or those of a job, which may be named by a process."""
     if len(named) == 1 and re.fullmatch("[0-9]{1,18}", str(named[0])) and not named[0].exists():
@@ -168,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _refuse_timeline(options.output)
         report = analyse(_timelines(options.timelines), _read_measured(options.perf))
-        options.output.write_text(page.render(report), encoding="utf-8")
+        _write(options.output, page.render(report))
     except (timeline.NoTimelineError, NoRecordError, OSError) as error:
         fail("roda-trace", error)
         return 1

@@ -38,7 +38,7 @@ from horovod.runner.host_check import check_hosts, make_cache
 from horovod.runner.job import JobFailedError, JobInterruptedError
 from horovod.runner.js_run import is_jsrun_installed, launch_jsrun
 from horovod.runner.mpi_run import launch_mpi
-from horovod.runner.options import make_parser
+from horovod.runner.options import MOST_PROCESSES, make_parser
 from horovod.runner.printer import open_closed_streams, say
 from horovod.runner.util import lsf, network
 from horovod.runner.util.cache import Cache
@@ -214,8 +214,11 @@ def make_settings(args: argparse.Namespace) -> Settings:
         named = ",".join(f"{host}:{slots}" for host, slots in found.items())
     hosts = named or f"localhost:{args.num_proc or _processes_here()}"
     infos = parse_hosts(hosts)
+    num_proc = args.num_proc or sum(info.slots for info in infos)
+    if num_proc > MOST_PROCESSES:
+        raise ValueError(f"{num_proc} processes are too many: at most {MOST_PROCESSES}")
     return Settings(
-        num_proc=args.num_proc or sum(info.slots for info in infos),
+        num_proc=num_proc,
         hosts=hosts,
         verbose=int(args.verbose or 0),
         ssh_port=args.ssh_port,

@@ -95,10 +95,13 @@ def _add_debugging(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--debug", type=int, metavar="RANK", help=text)
 
 
+MOST_PROCESSES = 1 << 20
+
+
 def _count(text: str) -> int | None:
     if text == "auto":
         return None
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or not 0 < int(text) <= MOST_PROCESSES:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number of processes nor auto")
     return int(text)
 
@@ -209,7 +212,9 @@ def _add_library(parser: argparse.ArgumentParser) -> None:
 def _add_logging(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("log of the engine")
     levels = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL"]
-    group.add_argument("--log-level", choices=levels, help="print messages of this level and those that are worse")
+    group.add_argument(
+        "--log-level", type=str.upper, choices=levels, help="print messages of this level and those that are worse"
+    )
     stamps = group.add_mutually_exclusive_group()
     stamps.add_argument("--log-with-timestamp", action="store_true", help=argparse.SUPPRESS)
     no_time = "print messages without the time"

@@ -24,9 +24,10 @@ _DistributedAdasumOptimizer = DistributedAdasumMixin
 
 if TYPE_CHECKING:
 
-    class Distributed(ShardedMixin):
+    class Distributed(ShardedMixin, Any):
         """The interface of the result, whose class is made of the optimizer's own when the program runs.
 
+        Any stands for that one: the result may take the optimizer's name, whatever its class.
         `clip_grad_norm_` and `full_state_dict` are there with ``sharded=True``.
         """
 
