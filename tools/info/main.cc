@@ -151,20 +151,22 @@ int run(int argc, char** argv) {
           ->expected(0, 1)
           ->type_name("[FILE]");
   app.add_flag("--env", options.env, "all HOROVOD_* settings: type, default, unit, value in force, help");
-  app.add_option("--explain", options.explain,
-                 "the algorithm that would run for COLLECTIVE of SIZE, and why not another")
-      ->expected(2)
-      ->type_name("COLLECTIVE SIZE");
+  CLI::Option* explain = app.add_option("--explain", options.explain,
+                                        "the algorithm that would run for COLLECTIVE of SIZE, and why not another")
+                             ->expected(2)
+                             ->type_name("COLLECTIVE SIZE");
   app.add_option(
          "--np", options.ranks,
          "with --explain: number of ranks; more than a host has room for take more hosts of --topology (default: one\n"
          "for each core of this host; with --topology for each GPU, or else core, of one host)")
       ->type_name("N")
-      ->check(number_in(1, 1 << 20));
+      ->check(number_in(1, 1 << 20))
+      ->needs(explain);
   choose(app.add_option("--memory", options.memory,
                         "with --explain: where the tensors are (default: cuda where the hosts of --topology have GPUs "
                         "and a usable transport works on their memory, else host)"),
-         {"host", "cuda"});
+         {"host", "cuda"})
+      ->needs(explain);
   app.add_flag("--json", options.json, "print JSON");
   add_examples(&app, {{"roda-info --plugins", "print which transports are usable here, and why others are not"},
                       {"roda-info --explain allreduce 64M --np 8", "print what would run for 64 MiB on eight ranks"},

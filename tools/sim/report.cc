@@ -1,6 +1,7 @@
 #include "tools/sim/report.h"
 
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "tools/common/sizes.h"
@@ -15,6 +16,15 @@ namespace {
 constexpr std::size_t kPathLines = 40;
 
 std::string size_text(double bytes) { return tools::format_size(static_cast<std::size_t>(bytes)); }
+// Of what need not be exact: "896 MiB", "1.5 GiB".
+std::string traffic_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1000 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %s", bytes, kUnits[unit]);
+  return text;
+}
 std::string slice_text(const Row& row) { return row.slice_bytes > 0 ? size_text(row.slice_bytes) : "whole"; }
 
 void print_path(const sim::Outcome& outcome) {
@@ -65,7 +75,9 @@ void Report::print_line(const Row& row) {
   std::printf("             %-30s %8d %10s %9s %14.2f %9.3f %9.3f %9d %8lld ", row.name.c_str(), row.ranks,
               size_text(row.bytes).c_str(), slice_text(row).c_str(), outcome.seconds * 1e6, outcome.algbw_GBps,
               outcome.busbw_GBps, outcome.classes, static_cast<long long>(outcome.pieces));
-  for (const sim::LevelTraffic& level : outcome.levels) std::printf(" %s %.4g", level.name.c_str(), level.bytes);
+  for (const sim::LevelTraffic& level : outcome.levels) {
+    std::printf(" %s %s", level.name.c_str(), traffic_text(level.bytes).c_str());
+  }
   std::printf("%s\n", outcome.extrapolated ? "  (continued)" : "");
   if (with_path_) print_path(outcome);
 }

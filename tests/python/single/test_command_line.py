@@ -80,6 +80,7 @@ def test_the_native_programs_speak_as_the_others_do(name: str) -> None:
         "roda-perf -p sideways": "--place: 'sideways' is none of in, out, both",
         "roda-info --memory ssd": "--memory: 'ssd' is none of host, cuda",
         "roda-info --memory": "--memory: a value is missing",
+        "roda-info --np 3": "--np requires --explain",
         "roda-info --explain allreduce": "--explain: a value is missing",
         "roda-sim -s 4X": "-s: no size: 4X (bytes, with K, M, G or T after them as in 64K and 1.5MiB)",
     }.items(),
