@@ -60,7 +60,7 @@ class Expressions {
   // Chunks of one vector have one number: sums of the same ranks, or what was weighed by the same products.
   int vector_of(const Node& node);
   std::optional<int> vector_of(const std::vector<Value>& chunks);
-  // What a vector is: a sum of ranks' vectors, a pair of vectors, or one weighed by products.
+  // The kinds of a symbolic vector: a sum of ranks' vectors, a pair of vectors, or one weighed by products.
   enum class Kind : std::uint8_t { kSum, kPair, kWeighed };
   int number_of(Kind kind, const Bits& of);
   int pair_of(int first, int second);

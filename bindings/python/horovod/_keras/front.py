@@ -102,21 +102,22 @@ class Front(Values):
         Parameters
         ----------
         optimizer : keras.optimizers.Optimizer
-            What applies them; its state is taken over.
+            The optimizer that applies the gradients; its state is taken over.
         name : str, optional
-            Of the new optimizer's ops.
+            Prefix of the names of the new optimizer's ops.
         device_dense, device_sparse, compression, sparse_as_dense, op, gradient_predivide_factor, num_groups, groups, \
 process_set, scale_local_gradients
             As in :func:`horovod.tensorflow.DistributedGradientTape`; `op` is ``Average`` or ``Sum``.
         backward_passes_per_step : int
             How many passes are added up before they are reduced and applied: Keras 3's `gradient_accumulation_steps`.
         average_aggregated_gradients : bool
-            Whether their average is applied instead of their sum.
+            Whether the average of those passes is applied instead of their sum.
 
         Returns
         -------
         keras.optimizers.Optimizer
-            Of a subclass of the given one's class, which has the same name: saved models load without Horovod.
+            An optimizer whose class is derived from the given one's, and has its name: saved models load without
+            Horovod.
         """
         return create_distributed_optimizer(
             self._keras,
@@ -157,9 +158,9 @@ process_set, scale_local_gradients
         Parameters
         ----------
         local_layers : keras.layers.Layer or list of these, optional
-            Built. ``BroadcastGlobalVariablesCallback`` takes their variables as `local_variables`.
+            These layers are built. ``BroadcastGlobalVariablesCallback`` takes their variables as `local_variables`.
         scale_local_gradients : bool
-            Whether their gradients are divided by the number of ranks, so that the learning rate fits both.
+            Whether those layers' gradients are divided by the number of ranks, so that the learning rate fits all.
         optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor, op, \
 backward_passes_per_step, average_aggregated_gradients, groups, process_set
             As in :func:`DistributedOptimizer`.
@@ -196,13 +197,13 @@ backward_passes_per_step, average_aggregated_gradients, groups, process_set
         Parameters
         ----------
         filepath : str
-            What ``model.save`` wrote.
+            The file that ``model.save`` wrote.
         custom_optimizers : list of classes, optional
             Optimizers that are not Keras' own.
         custom_objects : dict, optional
             As ``keras.models.load_model`` takes it.
         compression : Compressor, optional
-            Of the optimizer.
+            The optimizer's compression.
         legacy_opts : bool
             For Horovod's programs: whatever was saved is loaded.
         """

@@ -36,7 +36,7 @@ class Straggler:
         How many seconds of that the rank was late with the first tensor of a step: the rest came between its tensors.
         None in a program that waits for each tensor before it submits the next.
     cause : str
-        What slows the rank, in words, as far as it sees that itself: ``its cgroup is throttled, 40 % of the time``.
+        Why the rank is slow, in words, as far as the rank sees that: ``its cgroup is throttled, 40 % of the time``.
     """
 
     rank: int

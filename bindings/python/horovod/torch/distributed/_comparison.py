@@ -28,7 +28,7 @@ def compare(
     what : str
         The collective.
     inputs : sequence of torch.Tensor
-        Of this rank.
+        This rank's tensors.
     sequence : int
         Number of the call.
     name : str
