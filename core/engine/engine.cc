@@ -339,7 +339,9 @@ void Engine::complete(const negotiate::Agreed& tensor, std::int32_t last) {
 void Engine::late(const negotiate::Lateness& found) {
   if (found.is_told != 0) return last_ranks_.tell(found);
   if (found.rank != parts_.rank) return;
-  const negotiate::Lateness lateness = last_ranks_.explain(found);
+  const auto explained = last_ranks_.explain(found);
+  if (!explained) return;
+  const negotiate::Lateness& lateness = *explained;
   announcer_.record().late(lateness);
   const double before = static_cast<double>(lateness.before_first) / static_cast<double>(lateness.nanoseconds);
   RODA_LOG(

@@ -110,6 +110,8 @@ std::string cause_of(const RankLoad& before, const RankLoad& after, std::int32_t
     return roda::format("{}, {:.0f} % of the time{}", what, per_mille / 10.0, more);
   };
   const std::int32_t asleep = 1000 - part(&RankLoad::ran) - part(&RankLoad::queued);
+  // The others sleep while they wait, too, and all do where a device works for them.
+  const std::int32_t others_asleep = std::max(1000 - others.ran - others.queued - share, 0);
   const std::int32_t kernel = part(&RankLoad::kernel);
   if (part(&RankLoad::throttled) >= half) return say("its cgroup is throttled", part(&RankLoad::throttled));
   // A thread that computes for longer waits for a core for longer, where cores are short for all.
@@ -117,12 +119,12 @@ std::string cause_of(const RankLoad& before, const RankLoad& after, std::int32_t
   const std::int32_t collected = part(&RankLoad::collected) - others.collected;
   const std::int32_t short_of_cores =
       queued - others.queued * std::max(part(&RankLoad::ran), 1) / std::max(others.ran, 1);
-  if (short_of_cores >= half && short_of_cores > collected) return say("its main thread waits for a core", queued);
+  if (short_of_cores >= half && short_of_cores > collected) return say(kShortOfCores, queued);
   if (part(&RankLoad::stalled) >= half && after.faults > before.faults) {
     return say("memory is short on its host", part(&RankLoad::stalled));
   }
   if (collected >= half) return say("Python's garbage collection runs in it", part(&RankLoad::collected));
-  if (asleep >= half) {
+  if (asleep - others_asleep >= half) {
     const double fetched = a_second(&RankLoad::fetched) / 1e6;
     if (fetched >= kMuchRead)
       return say("its main thread sleeps", asleep, roda::format(", and {:.0f} MB a second come from a disk", fetched));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace roda::observe {
 
@@ -26,6 +27,9 @@ RankLoad read_load(const std::string& root = "");
 
 // Of the time between two looks, per mille; 0 where there is one look alone.
 std::int32_t share_of(std::int64_t RankLoad::*time, const RankLoad& before, const RankLoad& after);
+
+// How the words of a cause begin where cores are short.
+inline constexpr std::string_view kShortOfCores = "its main thread waits for a core";
 
 // Of a rank that waits for the late one, per mille: what both have alike makes neither late.
 struct OthersLoad {
