@@ -349,10 +349,10 @@ void Engine::late(const negotiate::Lateness& found) {
       "Rank {} on host {} comes last in {} of {} steps, by {:.3g} ms: the others wait for it {} % of the time{}; {}.",
       parts_.rank, parts_.topology.host_of(parts_.rank).name, lateness.steps, lateness.of_steps,
       static_cast<double>(lateness.nanoseconds) / 1e6, lateness.share / 10,
-      lateness.before_first < 0 ? ""
-      : before > 0.7            ? ", before a step's first tensor"
-      : before < 0.3            ? ", between a step's tensors"
-                                : "",
+      lateness.before_first < 0 || std::string_view(lateness.cause.data()).starts_with(observe::kLink) ? ""
+      : before > 0.7 ? ", before a step's first tensor"
+      : before < 0.3 ? ", between a step's tensors"
+                     : "",
       lateness.cause.data());
 }
 

@@ -90,6 +90,7 @@ RankLoad read_load(const std::string& root) {
     load.faults = usage.ru_majflt;
     load.new_pages = usage.ru_minflt;
   }
+  load.links = read_links();
   return load;
 }
 
@@ -124,6 +125,8 @@ std::string cause_of(const RankLoad& before, const RankLoad& after, std::int32_t
     return say("memory is short on its host", part(&RankLoad::stalled));
   }
   if (collected >= half) return say("Python's garbage collection runs in it", part(&RankLoad::collected));
+  const LinkFault link = worst_link(before.links, after.links, after.at - before.at);
+  if (std::string words = cause_of_links(link, others.link, share); !words.empty()) return words;
   if (asleep - others_asleep >= half) {
     const double fetched = a_second(&RankLoad::fetched) / 1e6;
     if (fetched >= kMuchRead)

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "core/observe/link_load.h"
 
 namespace roda::observe {
 
@@ -20,6 +23,7 @@ struct RankLoad {
   std::int64_t new_pages = 0;  // that it got without a wait
   std::int64_t read = 0;       // bytes that it read from files
   std::int64_t fetched = 0;    // of those, from a disk
+  std::vector<LinkLoad> links;
 };
 
 // What can't be read stays 0. Files are those below `root`: tests replace it.
@@ -37,6 +41,7 @@ struct OthersLoad {
   std::int32_t queued = 0;
   std::int32_t kernel = 0;
   std::int32_t collected = 0;
+  LinkFault link;
 };
 
 // Why a rank is late for such a share (per mille) of the time between two looks, in words that follow its name.

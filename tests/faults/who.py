@@ -37,6 +37,9 @@ from xml.sax.saxutils import escape, quoteattr
 import psutil
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "hosts"))
+from network import WIRE  # noqa: E402
+
 PROGRAM = HERE / "train.py"
 LINE = re.compile(
     r"\[(?P<time>[\d-]+ [\d:.]+): W [^\n]* Rank (?P<rank>\d+) on host \S+ comes last in \d+ of \d+ steps, by \S+ ms: "
@@ -60,6 +63,8 @@ SLOW = {
     "stopped again": ("", "sleeps"),
     "throttled": ("", "throttled"),
     "neighbour": ("", _SHORT_OF_CORES),
+    "slow link": ("", "the link from {}"),
+    "lossy link": ("", "the link from [^ ]* to {} loses"),
 }
 # Of each kind that hangs: the operation that the others wait for, and whether the late rank can say its line.
 HANGS = {
@@ -74,7 +79,9 @@ HANGS = {
     "traced": ("loss", False),
 }
 KINDS = [*SLOW, *HANGS]
+GRADIENTS = 6 * 160 * 160 * 4  # bytes of a step
 QUIET = ("balanced", "all alike")
+_LINKS = ("slow link", "lossy link")  # one way: of what the rank's host sends, and gets
 _FROM_OUTSIDE = ("throttled", "neighbour", "stopped again")
 # "no core": a rank that was given no fault waits for a core, and whether it was late besides cannot be told from here.
 _WORST_FIRST = ("wrong rank", "false alarm", "no core", "silent", "right rank", "right")
@@ -93,6 +100,7 @@ class Trial:
     rank: int
     share: float  # of a step that the fault takes, where it is one of time
     said: dict[str, str] = field(default_factory=dict)  # what the product said, by where
+    address: str = ""  # of the rank's host, where a link has the fault
     device: float = 0  # seconds of a step that a device works and the rank sleeps
     seconds: float = 0  # that roda-doctor took
     steps: int = 0  # with the fault, up to the line
@@ -116,12 +124,14 @@ class Trial:
 
     def _of_slow(self, told: str) -> str:
         named = LINE.search(told)
+        if self.kind in _LINKS and re.search(SLOW[self.kind][1].format(re.escape(self.address)), told):
+            return "right"
         if named is None:
             return "right" if self.kind in QUIET else "silent"
         if self.kind in QUIET:
             return "false alarm"
         cause = named["cause"] or ""
-        if int(named["rank"]) != self.rank:
+        if int(named["rank"]) != self.rank or self.kind in _LINKS:
             return "no core" if _SHORT_OF_CORES in cause else "wrong rank"
         wanted_part, wanted_cause = SLOW[self.kind]
         return "right" if wanted_part in named["part"] and re.search(wanted_cause, cause) else "right rank"
@@ -185,9 +195,30 @@ def throttle(pid: int, stack: contextlib.ExitStack) -> None:
     (group / "cgroup.procs").write_text(str(pid))
 
 
-def inject(kind: str, pid: int, seconds: float, stack: contextlib.ExitStack) -> None:
+def spoil_link(kind: str, pid: int, seconds: float) -> str:
+    """Have the wire of a process's host carry less of what it sends, or lose a part of what it gets; its address."""
+
+    def run_there(*command: str) -> str:
+        there = ["nsenter", "-t", str(pid), "-n", *command]
+        return subprocess.run(there, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    if kind == "slow link":
+        rate = f"{8 * GRADIENTS / seconds / 1e6:.1f}mbit"
+        run_there(*f"tc qdisc add dev {WIRE} root tbf rate {rate} burst 32kb latency 1s".split())
+    else:
+        # A sixteenth, by chance. Of what a host loses before it sends TCP knows at once.
+        drops = f"4,32 0 0 {2**32 - 0x1000 + 56},37 0 1 {2**28},6 0 0 0,6 0 0 2"
+        run_there(*f"tc qdisc add dev {WIRE} clsact".split())
+        run_there(*f"tc filter add dev {WIRE} ingress bpf da bytecode".split(), drops)
+    return re.search(r"inet6? ([^/]*)/", run_there("ip", "-o", "addr", "show", WIRE))[1]
+
+
+def inject(trial: Trial, pid: int, seconds: float, stack: contextlib.ExitStack) -> None:
     """Begin a fault from outside."""
-    if kind == "stopped again":
+    kind = trial.kind
+    if kind in _LINKS:
+        trial.address = spoil_link(kind, pid, seconds)
+    elif kind == "stopped again":
         over = threading.Event()
         thread = threading.Thread(target=stop_and_go, args=(pid, max(seconds / 4, 0.005), over))
         thread.start()
@@ -212,11 +243,13 @@ def plan_of(kind: str, seed: int, options: argparse.Namespace) -> tuple[Trial, d
     ranks = draw.choice([each for each in (2, 2, 3, 4, 8) if each <= options.most_ranks])
     can_split = ranks % 2 == 0 and os.geteuid() == 0 and kind != "throttled"  # the namespaces have no cgroups in /sys
     hosts = draw.choice([1, 1, 2]) if can_split else 1
-    framework = draw.choice(options.framework)
+    if kind in _LINKS:
+        ranks = hosts = 2
+    framework = "torch" if kind in _LINKS else draw.choice(options.framework)
     trial = Trial(kind, seed, framework, ranks, hosts, draw.randrange(ranks), draw.choice([0.15, 0.3, 0.6, 1.0]))
     batch = draw.choice([256, 512])
     if kind in SLOW and kind not in _FROM_OUTSIDE:
-        trial.device = draw.choice([0.0, 0.05, 0.05])
+        trial.device = draw.choice([0.05] if kind in _LINKS else [0.0, 0.05, 0.05])
     plan = {
         "kind": kind, "rank": trial.rank, "share": trial.share, "begins": BEGINS, "framework": framework,
         "seconds": options.seconds, "batch": batch, "is_hang": kind in HANGS, "device": trial.device,
@@ -283,7 +316,7 @@ def run(trial: Trial, plan: dict[str, object]) -> None:
             if match := re.search(r"pid (\d+)", line):
                 pid = int(match[1])
             elif "begins" in line:
-                inject(trial.kind, pid, float(line.split()[-1]), stack)
+                inject(trial, pid, float(line.split()[-1]), stack)
             elif "steps" in line:
                 began = [float(each) for each in line.split("steps")[1].split()]
             elif "hangs" in line and (hanging := hanging + 1) == (1 if trial.kind == "pipeline" else trial.ranks):
@@ -304,7 +337,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="the first")
-    parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS)
+    possible = [kind for kind in KINDS if os.geteuid() == 0 or kind not in _LINKS]
+    parser.add_argument("--only", nargs="*", choices=KINDS, default=possible)
     parser.add_argument("--hangs", dest="only", action="store_const", const=list(HANGS), help="those that hang alone")
     parser.add_argument("--seconds", type=float, default=10, help="with a fault that slows, on a quiet machine")
     parser.add_argument("--most-ranks", type=int, default=4)
@@ -335,7 +369,7 @@ def main() -> int:
         counts = collections.Counter(trial.verdict() for trial in own)
         rank = counts["right"] + counts["right rank"]
         wrong = counts["wrong rank"] + counts["false alarm"]
-        steps = [trial.steps for trial in own if trial.device and trial.verdict() in ("right", "right rank")]
+        steps = [trial.steps for trial in own if trial.device and trial.steps]
         took = f"{statistics.median(steps):8.0f} {max(steps)} of long ones" if steps else ""
         numbers = f"{counts['right']:6} {rank:10} {counts['silent']:6} {counts['no core']:7} {wrong:6}"
         print(f"{kind:13} {counts.total():5} {numbers} {took}")
