@@ -133,9 +133,12 @@ std::string cause_of(const RankLoad& before, const RankLoad& after, std::int32_t
       return say("its main thread sleeps", asleep, roda::format(", and {:.0f} MB a second come from a disk", fetched));
     return say("its main thread sleeps", asleep, ", or is stopped");
   }
-  if (kernel - others.kernel >= half) {
-    const double read = a_second(&RankLoad::read) / 1e6;
-    const double pages = a_second(&RankLoad::new_pages);
+  const double read = a_second(&RankLoad::read) / 1e6;
+  const double pages = a_second(&RankLoad::new_pages);
+  const std::int32_t ran_more = part(&RankLoad::ran) - others.ran;
+  // Where cores are short a rank is late for more than what it runs for.
+  const bool runs_for_it = (pages >= kManyPages || read >= kMuchRead) && ran_more >= half / 2;
+  if (kernel - others.kernel >= (runs_for_it ? std::min(half, ran_more / 2) : half)) {
     return say("its main thread is in the kernel", kernel,
                pages >= kManyPages ? roda::format(", for {:.0f} new pages a second", pages)
                : read >= kMuchRead ? roda::format(", and reads {:.0f} MB a second of files", read)

@@ -37,6 +37,11 @@ TEST(RankLoad, TellsTheCauseThatExplainsHalfOfTheLateness) {
   pages.new_pages = 2;  // in a tenth of a millisecond
   EXPECT_EQ(cause_of(before, pages, 300, {.ran = 999}),
             "its main thread is in the kernel, 30 % of the time, for 20000 new pages a second");
+  pages.kernel = 10'000;
+  EXPECT_EQ(cause_of(before, pages, 300, {.ran = 850}),
+            "its main thread is in the kernel, 10 % of the time, for 20000 new pages a second")
+      << "half of what it runs for";
+  EXPECT_EQ(cause_of(before, pages, 300, {.ran = 999}), computes);
   RankLoad reads = with(&RankLoad::ran, 40'500);
   reads.fetched = 1000;
   EXPECT_EQ(cause_of(before, reads, 300, {.ran = 999}),
