@@ -336,9 +336,13 @@ suite_hosts() {
 }
 
 # Faults of every kind in jobs of every kind, as many as begin in FAULTS_SECONDS: with FAULTS_SEED others than last time.
+# And who hangs or slows 20 jobs, half a minute.
 suite_faults() {
   python tests/faults/run.py --seed "${FAULTS_SEED:-7}" --seconds "${FAULTS_SECONDS:-40}" --junit "$RESULTS/faults.xml" </dev/null || true
   [[ -s $RESULTS/faults.xml ]] || step_failed "faults: no report"
+  python tests/faults/who.py --only missing swallowed order mismatched pipeline debugger spins stopped input backward \
+    --seed "${FAULTS_SEED:-7}" --seeds 2 --at-once 6 --most-ranks 3 --framework numpy --seconds 3 --junit "$RESULTS/who.xml" </dev/null || true
+  [[ -s $RESULTS/who.xml ]] || step_failed "faults: no report of who.py"
 }
 
 suite_curves() {

@@ -339,7 +339,9 @@ void Engine::complete(const negotiate::Agreed& tensor, std::int32_t last) {
 void Engine::late(const negotiate::Lateness& found) {
   if (found.is_told != 0) return last_ranks_.tell(found);
   if (found.rank != parts_.rank) return;
-  const negotiate::Lateness lateness = last_ranks_.explain(found);
+  const auto explained = last_ranks_.explain(found);
+  if (!explained) return;
+  const negotiate::Lateness& lateness = *explained;
   announcer_.record().late(lateness);
   const double before = static_cast<double>(lateness.before_first) / static_cast<double>(lateness.nanoseconds);
   RODA_LOG(
@@ -347,10 +349,10 @@ void Engine::late(const negotiate::Lateness& found) {
       "Rank {} on host {} comes last in {} of {} steps, by {:.3g} ms: the others wait for it {} % of the time{}; {}.",
       parts_.rank, parts_.topology.host_of(parts_.rank).name, lateness.steps, lateness.of_steps,
       static_cast<double>(lateness.nanoseconds) / 1e6, lateness.share / 10,
-      lateness.before_first < 0 ? ""
-      : before > 0.7            ? ", before a step's first tensor"
-      : before < 0.3            ? ", between a step's tensors"
-                                : "",
+      lateness.before_first < 0 || std::string_view(lateness.cause.data()).starts_with(observe::kLink) ? ""
+      : before > 0.7 ? ", before a step's first tensor"
+      : before < 0.3 ? ", between a step's tensors"
+                     : "",
       lateness.cause.data());
 }
 

@@ -16,6 +16,7 @@
 #include "core/observe/rank_load.h"
 #include "core/observe/straggler_watch.h"
 #include "plugins/base/coarse_clock.h"
+#include "plugins/base/log.h"
 #include "plugins/base/mutex.h"
 
 namespace roda::engine {
@@ -58,21 +59,34 @@ class LastRanks {
       lateness->queued = observe::share_of(&observe::RankLoad::queued, before(), load);
       lateness->kernel = observe::share_of(&observe::RankLoad::kernel, before(), load);
       lateness->collected = observe::share_of(&observe::RankLoad::collected, before(), load);
+      const auto link = observe::worst_link(before().links, load.links, load.at - before().at);
+      lateness->link_lost = link.lost;
+      lateness->link_busy = link.busy;
+      link.words.copy(lateness->cause.data(), lateness->cause.size() - 1);
     }
-    if (watch_.windows() != windows_) look(at);
+    if (watch_.steps() >= next_steps_ && at >= next_look_) look(at);
     return lateness;
   }
 
-  // What another rank has found of this one, with the cause.
-  negotiate::Lateness explain(negotiate::Lateness lateness) const {
-    const std::string cause = observe::cause_of(before(), read(), lateness.share,
-                                                {lateness.ran, lateness.queued, lateness.kernel, lateness.collected});
+  // What another rank has found of this one, with the cause. Nothing where cores are short, whose lack falls on a rank
+  // by chance for a while, and few steps were looked at.
+  std::optional<negotiate::Lateness> explain(negotiate::Lateness lateness) const {
+    const std::string cause =
+        observe::cause_of(before(), read(), lateness.share,
+                          {.ran = lateness.ran,
+                           .queued = lateness.queued,
+                           .kernel = lateness.kernel,
+                           .collected = lateness.collected,
+                           .link = {lateness.link_lost, lateness.link_busy, lateness.cause.data()}});
+    const bool is_early = lateness.of_steps < observe::StragglerWatch::kSteps;
+    if (is_early && cause.starts_with(observe::kShortOfCores)) return std::nullopt;
     lateness.cause = {};
     cause.copy(lateness.cause.data(), lateness.cause.size() - 1);
     lateness.is_told = 1;
     return lateness;
   }
   void tell(const negotiate::Lateness& lateness) {
+    watch_.named(lateness.rank);
     const MutexLock lock(mutex_);
     told_ = lateness;
     ++heard_;
@@ -86,9 +100,9 @@ class LastRanks {
   }
 
  private:
-  // Of the window that is over, where steps are long; never of a moment.
+  // The latest look, but for one of a moment before.
   const observe::RankLoad& before() const {
-    return before_.at == 0 || now() - latest_.at >= kLook.count() / 2 ? latest_ : before_;
+    return before_.at == 0 || now() - latest_.at >= (latest_.at - before_.at) / 2 ? latest_ : before_;
   }
   observe::RankLoad read() const {
     observe::RankLoad load = observe::read_load();
@@ -103,23 +117,33 @@ class LastRanks {
     const std::string_view name = tensor.name;
     return set ^ std::hash<std::string_view>()(name.substr(0, name.find_last_not_of("0123456789") + 1));
   }
-  // The kernel's counters of this rank are read at the end of a window of steps, but not more often. It takes 0.1 ms.
+  // The kernel's counters of this rank are read so seldom that it costs nothing (0.1 ms), and so often that the latest
+  // two looks lie within the steps in which a rank is found to be late.
   void look(CoarseClock::time_point at) {
-    windows_ = watch_.windows();
-    if (at < next_look_) return;
+    next_steps_ = watch_.steps() + observe::StragglerWatch::kFewest / 2;
     next_look_ = at + kLook;
     before_ = std::exchange(latest_, read());
+    look_at_links();
+  }
+  // Segments that are lost make all ranks wait, and none is the last.
+  void look_at_links() {
+    const auto link = observe::worst_link(before_.links, latest_.links, latest_.at - before_.at);
+    const bool loses = link.lost >= observe::kMuchLost && link.busy >= observe::StragglerWatch::kShare;
+    lossy_looks_ = loses ? lossy_looks_ + 1 : 0;
+    if (lossy_looks_ != 2) return;
+    RODA_LOG(warning, "Data come late: {}, and has some on the way {} % of the time.", link.words, link.busy / 10);
   }
 
   static constexpr std::chrono::nanoseconds kLook = std::chrono::milliseconds(400);
 
   observe::StragglerWatch watch_;
-  std::uint64_t windows_ = UINT64_MAX;  // that were looked at; the first look comes before any
-  std::int64_t idle_since_ = 0;         // 0: not idle
-  std::uint64_t first_ = 0;             // the first that was submitted after a wait
-  std::uint64_t submitted_ = 0;         // since a wait
+  std::int64_t idle_since_ = 0;  // 0: not idle
+  std::uint64_t first_ = 0;      // the first that was submitted after a wait
+  std::uint64_t submitted_ = 0;  // since a wait
   bool has_steps_ = false;
   observe::RankLoad before_, latest_;
+  int lossy_looks_ = 0;           // in a row
+  std::uint64_t next_steps_ = 0;  // there is a next look after so many steps, and not before that time
   CoarseClock::time_point next_look_{};
   std::atomic<std::int64_t> collected_{0};
   mutable Mutex mutex_;

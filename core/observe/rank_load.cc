@@ -90,6 +90,7 @@ RankLoad read_load(const std::string& root) {
     load.faults = usage.ru_majflt;
     load.new_pages = usage.ru_minflt;
   }
+  load.links = read_links();
   return load;
 }
 
@@ -110,6 +111,8 @@ std::string cause_of(const RankLoad& before, const RankLoad& after, std::int32_t
     return roda::format("{}, {:.0f} % of the time{}", what, per_mille / 10.0, more);
   };
   const std::int32_t asleep = 1000 - part(&RankLoad::ran) - part(&RankLoad::queued);
+  // The others sleep while they wait, too, and all do where a device works for them.
+  const std::int32_t others_asleep = std::max(1000 - others.ran - others.queued - share, 0);
   const std::int32_t kernel = part(&RankLoad::kernel);
   if (part(&RankLoad::throttled) >= half) return say("its cgroup is throttled", part(&RankLoad::throttled));
   // A thread that computes for longer waits for a core for longer, where cores are short for all.
@@ -117,20 +120,25 @@ std::string cause_of(const RankLoad& before, const RankLoad& after, std::int32_t
   const std::int32_t collected = part(&RankLoad::collected) - others.collected;
   const std::int32_t short_of_cores =
       queued - others.queued * std::max(part(&RankLoad::ran), 1) / std::max(others.ran, 1);
-  if (short_of_cores >= half && short_of_cores > collected) return say("its main thread waits for a core", queued);
+  if (short_of_cores >= half && short_of_cores > collected) return say(kShortOfCores, queued);
   if (part(&RankLoad::stalled) >= half && after.faults > before.faults) {
     return say("memory is short on its host", part(&RankLoad::stalled));
   }
   if (collected >= half) return say("Python's garbage collection runs in it", part(&RankLoad::collected));
-  if (asleep >= half) {
+  const LinkFault link = worst_link(before.links, after.links, after.at - before.at);
+  if (std::string words = cause_of_links(link, others.link, share); !words.empty()) return words;
+  if (asleep - others_asleep >= half) {
     const double fetched = a_second(&RankLoad::fetched) / 1e6;
     if (fetched >= kMuchRead)
       return say("its main thread sleeps", asleep, roda::format(", and {:.0f} MB a second come from a disk", fetched));
     return say("its main thread sleeps", asleep, ", or is stopped");
   }
-  if (kernel - others.kernel >= half) {
-    const double read = a_second(&RankLoad::read) / 1e6;
-    const double pages = a_second(&RankLoad::new_pages);
+  const double read = a_second(&RankLoad::read) / 1e6;
+  const double pages = a_second(&RankLoad::new_pages);
+  const std::int32_t ran_more = part(&RankLoad::ran) - others.ran;
+  // Where cores are short a rank is late for more than what it runs for.
+  const bool runs_for_it = (pages >= kManyPages || read >= kMuchRead) && ran_more >= half / 2;
+  if (kernel - others.kernel >= (runs_for_it ? std::min(half, ran_more / 2) : half)) {
     return say("its main thread is in the kernel", kernel,
                pages >= kManyPages ? roda::format(", for {:.0f} new pages a second", pages)
                : read >= kMuchRead ? roda::format(", and reads {:.0f} MB a second of files", read)

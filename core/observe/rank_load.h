@@ -3,6 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/observe/link_load.h"
 
 namespace roda::observe {
 
@@ -19,6 +23,7 @@ struct RankLoad {
   std::int64_t new_pages = 0;  // that it got without a wait
   std::int64_t read = 0;       // bytes that it read from files
   std::int64_t fetched = 0;    // of those, from a disk
+  std::vector<LinkLoad> links;
 };
 
 // What can't be read stays 0. Files are those below `root`: tests replace it.
@@ -27,12 +32,16 @@ RankLoad read_load(const std::string& root = "");
 // Of the time between two looks, per mille; 0 where there is one look alone.
 std::int32_t share_of(std::int64_t RankLoad::*time, const RankLoad& before, const RankLoad& after);
 
+// How the words of a cause begin where cores are short.
+inline constexpr std::string_view kShortOfCores = "its main thread waits for a core";
+
 // Of a rank that waits for the late one, per mille: what both have alike makes neither late.
 struct OthersLoad {
   std::int32_t ran = 0;
   std::int32_t queued = 0;
   std::int32_t kernel = 0;
   std::int32_t collected = 0;
+  LinkFault link;
 };
 
 // Why a rank is late for such a share (per mille) of the time between two looks, in words that follow its name.

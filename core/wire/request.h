@@ -87,6 +87,9 @@ struct Lateness {
   std::int32_t queued = 0;
   std::int32_t kernel = 0;
   std::int32_t collected = 0;
+  // Per mille: of what the finder's worst link carries is lost, and of the time it is busy; `cause` has the words.
+  std::int32_t link_lost = 0;
+  std::int32_t link_busy = 0;
   std::int32_t is_told = 0;  // 1: by the late rank
   std::int32_t reserved = 0;
   std::int64_t nanoseconds = 0;   // that it took longer in the median of those steps

@@ -33,18 +33,20 @@ class Fault:
         self.seconds = 0.0
         self.is_on = False
         self.garbage: list[object] = []
-        self.hangs = threading.Event()
+        self.times: list[float] = []  # at which its steps began
 
     def begin_step(self, step: int, agree: Callable[[int], int]) -> None:
         """Begin, once a few steps have shown how long one takes, and how many more there shall be."""
         if step == plan["begins"] // 3:
             self.begun = time.monotonic()
+        if self.is_on:
+            self.times.append(time.time())
         if step != plan["begins"]:
             return
         self.seconds = plan["share"] * (time.monotonic() - (self.begun or 0)) / (step - plan["begins"] // 3)
         one = max(self.seconds / plan["share"], 1e-4)
         plan["steps"] = step + (
-            99 if plan["is_hang"] else agree(max(400, int(plan["seconds"] / (1 + plan["share"]) / one)))
+            99 if plan["is_hang"] else agree(max(80, int(plan["seconds"] / (1 + plan["share"]) / one)))
         )
         self.is_on = self.is_late or kind == "all alike"
         if self.is_on and kind == "collector":
@@ -54,8 +56,15 @@ class Fault:
         if self.is_late and not plan["is_hang"]:
             print("begins", self.seconds, flush=True)
 
+    def end(self) -> None:
+        """Say when steps began."""
+        if self.is_late:
+            print("steps", *self.times, flush=True)
+
     def at(self, point: str) -> None:
         """Slow this rank, if the fault is of this point."""
+        if point == "forward":
+            time.sleep(plan["device"])
         if not self.is_on or SLOW.get(kind) != point:
             return
         if kind in ("all alike", "input", "forward", "backward", "optimizer"):
@@ -138,8 +147,6 @@ def evaluate(fault: Fault, hvd: object, one: object) -> None:
         os.kill(os.getpid(), 19)
     if hang and late and kind == "traced":
         be_traced()
-    if hang and late and kind == "killed":
-        os.kill(os.getpid(), 9)
     if hang and kind == "order" and late:
         hvd.allreduce(one, name="second")  # late: order
         hvd.allreduce(one, name="first")
@@ -187,7 +194,11 @@ def train_in_torch() -> None:
     model = torch.nn.Sequential(*[torch.nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)])
     for layer in list(model)[1:4]:
         layer.register_full_backward_hook(lambda *_: fault.at("backward"))
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 1e-4), model.named_parameters())
+    # A link makes a rank late that carries much at the step's end.
+    groups = 1 if kind in ("slow link", "lossy link") else None
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), 1e-4), model.named_parameters(), groups=groups
+    )
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     one = torch.ones(3)
     if fault.is_late:
@@ -203,6 +214,7 @@ def train_in_torch() -> None:
         plan["now"] = step == plan["begins"]
         if plan["is_hang"]:
             evaluate(fault, hvd, one)
+    fault.end()
     hvd.shutdown()
 
 
@@ -236,6 +248,7 @@ def train_by_hand() -> None:
         plan["now"] = step == plan["begins"]
         if plan["is_hang"]:
             evaluate(fault, hvd, one)
+    fault.end()
     hvd.shutdown()
 
 

@@ -14,6 +14,7 @@ when a rank is named wrongly, or in a balanced job, or something of a hang is no
 from __future__ import annotations
 
 import argparse
+import bisect
 import collections
 import contextlib
 import json
@@ -21,6 +22,7 @@ import os
 import random
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,18 +30,23 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 import psutil
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "hosts"))
+from network import WIRE  # noqa: E402
+
 PROGRAM = HERE / "train.py"
 LINE = re.compile(
-    r"Rank (\d+) on host \S+ comes last in (\d+) of 50 steps, by (\S+) ms: the others wait for it (\d+) % of the time"
-    r"(, before|, between)?[^;\n]*(?:; ([^\n]*))?"
+    r"\[(?P<time>[\d-]+ [\d:.]+): W [^\n]* Rank (?P<rank>\d+) on host \S+ comes last in \d+ of \d+ steps, by \S+ ms: "
+    r"the others wait for it \d+ % of the time(?P<part>, before|, between|)[^;\n]*(?:; (?P<cause>[^\n]*))?"
 )
-_COMPUTES = "computes|waits for a core"
+_SHORT_OF_CORES = "waits for a core"
+_COMPUTES = f"computes|{_SHORT_OF_CORES}"
 # What the line must say of each kind that slows: the part of the step and the cause; "": whatever it says there.
 SLOW = {
     "balanced": ("", ""),
@@ -55,7 +62,9 @@ SLOW = {
     "cache": ("before", "from a disk|of files"),
     "stopped again": ("", "sleeps"),
     "throttled": ("", "throttled"),
-    "neighbour": ("", "waits for a core"),
+    "neighbour": ("", _SHORT_OF_CORES),
+    "slow link": ("", "the link from {}"),
+    "lossy link": ("", "the link from [^ ]* to {} loses"),
 }
 # Of each kind that hangs: the operation that the others wait for, and whether the late rank can say its line.
 HANGS = {
@@ -70,8 +79,12 @@ HANGS = {
     "traced": ("loss", False),
 }
 KINDS = [*SLOW, *HANGS]
+GRADIENTS = 6 * 160 * 160 * 4  # bytes of a step
 QUIET = ("balanced", "all alike")
-_WORST_FIRST = ("wrong rank", "false alarm", "silent", "right rank", "right")
+_LINKS = ("slow link", "lossy link")  # one way: of what the rank's host sends, and gets
+_FROM_OUTSIDE = ("throttled", "neighbour", "stopped again")
+# "no core": a rank that was given no fault waits for a core, and whether it was late besides cannot be told from here.
+_WORST_FIRST = ("wrong rank", "false alarm", "no core", "silent", "right rank", "right")
 BEGINS = 30  # the step at which a fault does
 
 
@@ -87,35 +100,41 @@ class Trial:
     rank: int
     share: float  # of a step that the fault takes, where it is one of time
     said: dict[str, str] = field(default_factory=dict)  # what the product said, by where
+    address: str = ""  # of the rank's host, where a link has the fault
+    device: float = 0  # seconds of a step that a device works and the rank sleeps
     seconds: float = 0  # that roda-doctor took
+    steps: int = 0  # with the fault, up to the line
 
     def verdict(self) -> str:
         return min(self.verdicts().values(), key=_WORST_FIRST.index)
 
     def has_failed(self) -> bool:
         """Whether it is wrong: to stay silent of one that is slow is not."""
-        allowed = ("right", "right rank", "silent") if self.kind in SLOW else ("right",)
+        allowed = ("right", "right rank", "silent", "no core") if self.kind in SLOW else ("right",)
         return self.verdict() not in allowed
 
     def __str__(self) -> str:
         where = f"np {self.ranks} on {self.hosts} {self.framework} rank {self.rank}"
-        return f"{self.seed} {self.kind} {where}" + (f" share {self.share}" if self.kind in SLOW else "")
+        slow = f" share {self.share}, {'long' if self.device else 'short'} steps" if self.kind in SLOW else ""
+        return f"{self.seed} {self.kind} {where}{slow}"
 
     def verdicts(self) -> dict[str, str]:
         judge = self._of_slow if self.kind in SLOW else self._of_hang
         return {where: judge(said) for where, said in self.said.items()}
 
     def _of_slow(self, told: str) -> str:
-        named = [(int(each[1]), each[5] or "", each[6] or "") for each in LINE.finditer(told)]
-        if not named:
+        named = LINE.search(told)
+        if self.kind in _LINKS and re.search(SLOW[self.kind][1].format(re.escape(self.address)), told):
+            return "right"
+        if named is None:
             return "right" if self.kind in QUIET else "silent"
-        rank, part, cause = named[0]
         if self.kind in QUIET:
             return "false alarm"
-        if rank != self.rank:
-            return "wrong rank"
+        cause = named["cause"] or ""
+        if int(named["rank"]) != self.rank or self.kind in _LINKS:
+            return "no core" if _SHORT_OF_CORES in cause else "wrong rank"
         wanted_part, wanted_cause = SLOW[self.kind]
-        return "right" if wanted_part in part and re.search(wanted_cause, cause) else "right rank"
+        return "right" if wanted_part in named["part"] and re.search(wanted_cause, cause) else "right rank"
 
     def _of_hang(self, told: str) -> str:
         operation, says_line = HANGS[self.kind]
@@ -176,9 +195,30 @@ def throttle(pid: int, stack: contextlib.ExitStack) -> None:
     (group / "cgroup.procs").write_text(str(pid))
 
 
-def inject(kind: str, pid: int, seconds: float, stack: contextlib.ExitStack) -> None:
+def spoil_link(kind: str, pid: int, seconds: float) -> str:
+    """Have the wire of a process's host carry less of what it sends, or lose a part of what it gets; its address."""
+
+    def run_there(*command: str) -> str:
+        there = ["nsenter", "-t", str(pid), "-n", *command]
+        return subprocess.run(there, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    if kind == "slow link":
+        rate = f"{8 * GRADIENTS / seconds / 1e6:.1f}mbit"
+        run_there(*f"tc qdisc add dev {WIRE} root tbf rate {rate} burst 32kb latency 1s".split())
+    else:
+        # A sixteenth, by chance. Of what a host loses before it sends TCP knows at once.
+        drops = f"4,32 0 0 {2**32 - 0x1000 + 56},37 0 1 {2**28},6 0 0 0,6 0 0 2"
+        run_there(*f"tc qdisc add dev {WIRE} clsact".split())
+        run_there(*f"tc filter add dev {WIRE} ingress bpf da bytecode".split(), drops)
+    return re.search(r"inet6? ([^/]*)/", run_there("ip", "-o", "addr", "show", WIRE))[1]
+
+
+def inject(trial: Trial, pid: int, seconds: float, stack: contextlib.ExitStack) -> None:
     """Begin a fault from outside."""
-    if kind == "stopped again":
+    kind = trial.kind
+    if kind in _LINKS:
+        trial.address = spoil_link(kind, pid, seconds)
+    elif kind == "stopped again":
         over = threading.Event()
         thread = threading.Thread(target=stop_and_go, args=(pid, max(seconds / 4, 0.005), over))
         thread.start()
@@ -203,11 +243,16 @@ def plan_of(kind: str, seed: int, options: argparse.Namespace) -> tuple[Trial, d
     ranks = draw.choice([each for each in (2, 2, 3, 4, 8) if each <= options.most_ranks])
     can_split = ranks % 2 == 0 and os.geteuid() == 0 and kind != "throttled"  # the namespaces have no cgroups in /sys
     hosts = draw.choice([1, 1, 2]) if can_split else 1
-    framework = draw.choice(options.framework)
-    trial = Trial(kind, seed, framework, ranks, hosts, draw.randrange(ranks), draw.choice([0.3, 0.6, 1.0]))
+    if kind in _LINKS:
+        ranks = hosts = 2
+    framework = "torch" if kind in _LINKS else draw.choice(options.framework)
+    trial = Trial(kind, seed, framework, ranks, hosts, draw.randrange(ranks), draw.choice([0.15, 0.3, 0.6, 1.0]))
+    batch = draw.choice([256, 512])
+    if kind in SLOW and kind not in _FROM_OUTSIDE:
+        trial.device = draw.choice([0.05] if kind in _LINKS else [0.0, 0.05, 0.05])
     plan = {
         "kind": kind, "rank": trial.rank, "share": trial.share, "begins": BEGINS, "framework": framework,
-        "seconds": options.seconds, "batch": draw.choice([256, 512]), "is_hang": kind in HANGS,
+        "seconds": options.seconds, "batch": batch, "is_hang": kind in HANGS, "device": trial.device,
     }  # fmt: skip
     return trial, plan
 
@@ -266,11 +311,14 @@ def run(trial: Trial, plan: dict[str, object]) -> None:
             )
         )
         pid, hanging = 0, 0
+        began: list[float] = []  # steps with the fault, but for the first
         for line in job.stdout or ():
             if match := re.search(r"pid (\d+)", line):
                 pid = int(match[1])
             elif "begins" in line:
-                inject(trial.kind, pid, float(line.split()[-1]), stack)
+                inject(trial, pid, float(line.split()[-1]), stack)
+            elif "steps" in line:
+                began = [float(each) for each in line.split("steps")[1].split()]
             elif "hangs" in line and (hanging := hanging + 1) == (1 if trial.kind == "pipeline" else trial.ranks):
                 examine(trial, job, errors, folder)
                 break
@@ -281,13 +329,16 @@ def run(trial: Trial, plan: dict[str, object]) -> None:
     if job.returncode:
         sys.exit(f"a job of kind {trial.kind} failed:\n{told}")
     trial.said["line"] = told
+    if named := LINE.search(told):
+        trial.steps = bisect.bisect(began, datetime.fromisoformat(named["time"]).timestamp())
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="the first")
-    parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS)
+    possible = [kind for kind in KINDS if os.geteuid() == 0 or kind not in _LINKS]
+    parser.add_argument("--only", nargs="*", choices=KINDS, default=possible)
     parser.add_argument("--hangs", dest="only", action="store_const", const=list(HANGS), help="those that hang alone")
     parser.add_argument("--seconds", type=float, default=10, help="with a fault that slows, on a quiet machine")
     parser.add_argument("--most-ranks", type=int, default=4)
@@ -304,18 +355,24 @@ def main() -> int:
         run(trial, plan)
         told = ", ".join(f"{place} {verdict}" for place, verdict in trial.verdicts().items())
         more = "\n" + "\n".join(trial.said.values()) if options.verbose and trial.verdict() != "right" else ""
-        print(f"{trial}{f' {trial.seconds:.1f} s' if trial.seconds else ''}: {told}{more}", flush=True)
+        took = f" {trial.seconds:.1f} s" if trial.seconds else f" {trial.steps} steps" if trial.steps else ""
+        print(f"{trial}{took}: {told}{more}", flush=True)
         return trial
 
     seeds = range(options.seed, options.seed + options.seeds)
     with ThreadPoolExecutor(options.at_once) as pool:
         trials = list(pool.map(run_one, options.only * len(seeds), sorted([*seeds] * len(options.only))))
-    print(f"\n{'kind':13} {'tries':>5} {'right':>6} {'right rank':>10} {'silent':>6} {'wrong':>6}")
+    columns = f"{'right':>6} {'right rank':>10} {'silent':>6} {'no core':>7} {'wrong':>6}"
+    print(f"\n{'kind':13} {'tries':>5} {columns}  steps up to the line: median, most")
     for kind in options.only:
-        counts = collections.Counter(trial.verdict() for trial in trials if trial.kind == kind)
+        own = [trial for trial in trials if trial.kind == kind]
+        counts = collections.Counter(trial.verdict() for trial in own)
         rank = counts["right"] + counts["right rank"]
         wrong = counts["wrong rank"] + counts["false alarm"]
-        print(f"{kind:13} {counts.total():5} {counts['right']:6} {rank:10} {counts['silent']:6} {wrong:6}")
+        steps = [trial.steps for trial in own if trial.device and trial.steps]
+        took = f"{statistics.median(steps):8.0f} {max(steps)} of long ones" if steps else ""
+        numbers = f"{counts['right']:6} {rank:10} {counts['silent']:6} {counts['no core']:7} {wrong:6}"
+        print(f"{kind:13} {counts.total():5} {numbers} {took}")
     if options.junit:
         write_junit(options.junit, trials)
     return 1 if any(trial.has_failed() for trial in trials) else 0

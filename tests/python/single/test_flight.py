@@ -80,11 +80,11 @@ def test_of_two_ranks_that_went_two_ways_the_one_that_did_so_for_the_first_time_
     """Whichever has waited for longer."""
     names = ["grad.1", "grad.0", "loss"] * 2 + ["grad.1", "grad.0"]
     steps = [operation(name, 60 - at, number=at) for at, name in enumerate(names, 1)]
-    for seconds in (10, 30):
-        usual, other = operation("loss", 20, "submitted", number=9), operation("grad.1", seconds, "submitted", number=9)
+    for one, two in [(20.0, 10.0), (20.0, 30.0), (0.9, 1.0), (0.0, 1.0)]:  # one has not waited for long
+        usual, other = operation("loss", one, "submitted", number=9), operation("grad.1", two, "submitted", number=9)
         first, *_ = diagnose([rank(0, *steps, usual), rank(1, *steps, other)])
         assert first.startswith("Rank 1 (process 1001 on node) diverged first: it submitted 'grad.1'")
-        assert "Rank 0 has waited for 20.0 s for rank 1 to submit 'loss'" in first
+        assert f"Rank 0 has waited for {one:.1f} s for rank 1 to submit 'loss'" in first
 
 
 def test_of_two_ranks_that_both_did_what_is_new_none_is_blamed() -> None:
@@ -140,6 +140,14 @@ def test_a_job_at_work_is_not_taken_for_one_that_hangs() -> None:
     waits, runs = operation("grad", 0.2, "submitted"), operation("loss", 0.4, "launched")
     told = diagnose([rank(0, operation("old", 0.6), runs, waits), rank(1), rank(2)])
     assert told == ["Nothing waits for another rank; the last operation ended 0.6 s ago."]
+
+
+def test_a_rank_that_was_looked_at_before_it_submitted_is_not_blamed() -> None:
+    """Another host answered later, and its rank waits for what this one has submitted meanwhile."""
+    ended, waits = operation("old", 5), operation("grad", 1.5, "submitted")
+    for apart, is_blamed in [(0.2, True), (1.0, False)]:
+        first, *_ = diagnose([rank(0, ended, size=2), rank(1, ended, waits, size=2)], apart=apart)
+        assert ("Rank 0 (process 1000 on node) diverged first" in first) == is_blamed
 
 
 def test_ranks_of_other_hosts_are_known_from_what_the_engine_noted() -> None:

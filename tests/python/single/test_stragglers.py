@@ -40,16 +40,16 @@ hvd.shutdown()
 def test_a_planted_straggler_is_named_once(horovodrun: Callable[..., object], late: int) -> None:
     done = horovodrun("-np", "3", sys.executable, "-c", TRAINS, str(late))
     assert done.returncode == 0, done.stderr
-    lines = re.findall(r"Rank (\d+) on host (\S+) comes last in (\d+) of 50 steps, by (\S+) ms: (.*)", done.stderr)
+    lines = re.findall(r"Rank (\d+) on host (\S+) comes last in (\d+) of (\d+) steps, by (\S+) ms: (.*)", done.stderr)
     assert [line[0] for line in lines] == [str(late)], done.stderr
-    assert ", before a step's first tensor; its main thread sleeps, " in lines[0][4]
+    assert ", before a step's first tensor; its main thread sleeps, " in lines[0][5]
     told = [json.loads(line[line.index("{") :]) for line in done.stdout.splitlines() if "{" in line]
     assert len(told) == 3
     assert all(each == told[0] for each in told)
     assert (told[0]["rank"], told[0]["host"]) == (late, lines[0][1])
-    assert (told[0]["of_steps"], told[0]["steps"]) == (50, int(lines[0][2]))
-    assert told[0]["steps"] >= 40
+    assert (told[0]["of_steps"], told[0]["steps"]) == (int(lines[0][3]), int(lines[0][2]))
+    assert told[0]["steps"] >= 0.8 * told[0]["of_steps"]
     assert told[0]["share"] >= 0.1
-    assert lines[0][4].endswith(f"; {told[0]['cause']}.")
+    assert lines[0][5].endswith(f"; {told[0]['cause']}.")
     assert told[0]["before_first"] > 0.7 * told[0]["seconds"] > 0
     assert done.stderr.count("A function given to hvd.on_straggler failed.") == 3

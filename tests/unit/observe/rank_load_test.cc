@@ -35,12 +35,19 @@ TEST(RankLoad, TellsTheCauseThatExplainsHalfOfTheLateness) {
   EXPECT_EQ(cause_of(before, longer, 300, {.ran = 300, .queued = 300}), computes) << "so it waits for longer, too";
   RankLoad pages = with(&RankLoad::kernel, 30'000);
   pages.new_pages = 2;  // in a tenth of a millisecond
-  EXPECT_EQ(cause_of(before, pages, 300, {}),
+  EXPECT_EQ(cause_of(before, pages, 300, {.ran = 999}),
             "its main thread is in the kernel, 30 % of the time, for 20000 new pages a second");
+  pages.kernel = 10'000;
+  EXPECT_EQ(cause_of(before, pages, 300, {.ran = 850}),
+            "its main thread is in the kernel, 10 % of the time, for 20000 new pages a second")
+      << "half of what it runs for";
+  EXPECT_EQ(cause_of(before, pages, 300, {.ran = 999}), computes);
   RankLoad reads = with(&RankLoad::ran, 40'500);
   reads.fetched = 1000;
-  EXPECT_EQ(cause_of(before, reads, 300, {}),
+  EXPECT_EQ(cause_of(before, reads, 300, {.ran = 999}),
             "its main thread sleeps, 60 % of the time, and 10 MB a second come from a disk");
+  RankLoad device = with(&RankLoad::ran, 40'500);
+  EXPECT_EQ(cause_of(before, device, 300, {.ran = 100}), computes) << "and all sleep while a device works";
   EXPECT_EQ(share_of(&RankLoad::queued, before, with(&RankLoad::queued, 20'000)), 200);
   EXPECT_EQ(cause_of({}, with(&RankLoad::ran, 0), 300, {}), "its kernel has not been asked twice yet");
 }

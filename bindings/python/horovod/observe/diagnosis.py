@@ -193,22 +193,34 @@ def in_brief(rank: Rank) -> Rank:
     return dataclasses.replace(rank, operations=told)
 
 
-def diagnose(ranks: Sequence[Rank], at_work: str = "") -> list[str]:
-    """Return sentences: the first says what is wrong, or, of a job at work, that nothing is, or what is said of it."""
+def diagnose(ranks: Sequence[Rank], at_work: str = "", apart: float = 0.0) -> list[str]:
+    """Return sentences: the first says what is wrong, or, of a job at work, that nothing is, or what is said of it.
+
+    Parameters
+    ----------
+    ranks : sequence of Rank
+        What is known of the job.
+    at_work : str, optional
+        What to say of a job at work.
+    apart : float, optional
+        Within how many seconds the ranks were looked at: a rank that was looked at first may have submitted since what
+        another, looked at last, waits for.
+    """
     told = []
     cause = next((rank.cause for rank in ranks if rank.cause), "")
     if cause:
         told.append(f"The job ended: {cause}")
-    limit = _NOTICED_S if cause else _LONG_S
+    limit = apart + (_NOTICED_S if cause else _LONG_S)
     keys = {key for rank in ranks for key, each in rank.by_key.items() if each.waits}
-    waits = [wait for wait in (_Wait(ranks, key) for key in keys) if wait.missing and wait.seconds >= limit]
+    # Where a wait is long, younger ones tell, too, who went another way.
+    waits = [wait for wait in (_Wait(ranks, key) for key in keys) if wait.missing]
     running = {
         each.key: each.agreed
         for rank in ranks
         for each in rank.by_key.values()
         if each.runs and rank.seconds_since(each.agreed) >= limit
     }
-    if waits:
+    if any(wait.seconds >= limit for wait in waits):
         told.append(_about_wait(ranks, waits))
     elif running:
         told.append(_about_run(ranks, min(running, key=running.__getitem__)))

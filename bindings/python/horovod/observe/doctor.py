@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,17 +59,21 @@ def _parser() -> Parser:
     return parser
 
 
-def _read(options: argparse.Namespace, job: str) -> list[flight.Rank]:
+def _read(options: argparse.Namespace, job: str) -> tuple[list[flight.Rank], float]:
+    """Return the ranks, and within how many seconds they were looked at."""
     if re.fullmatch("[0-9]{1,18}", job) is None:
-        return flight.read_files(Path(job))
+        return flight.read_files(Path(job)), 0.0
     live = flight.open_job(int(job))
     with Others(options, ["horovod.observe.doctor", "--json"], flight.ranks_of) as others:
+        began = time.monotonic()
         others.ask(live.hosts(), live.read())
         ranks = live.look()
         others.wait()
+        answers = others.answers()
         for host, why in others.unknown().items():
             print(f"roda-doctor: nothing is known of {host}: {why}", file=sys.stderr)
-        return [*ranks, *(rank for answer in others.answers() for rank in answer)]
+        apart = time.monotonic() - began if answers else 0.0
+        return [*ranks, *(rank for answer in answers for rank in answer)], apart
 
 
 @tool
@@ -88,11 +93,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.marked:
-            read = flight.open_marked(options.marked).look()
+            looks = [(flight.open_marked(options.marked).look(), 0.0)]
         else:
-            jobs = options.job or [str(find_job("roda-doctor"))]
-            read = [rank for job in jobs for rank in _read(options, job)]
-        ranks = sorted({rank.rank: rank for rank in read}.values(), key=lambda rank: rank.rank)
+            looks = [_read(options, job) for job in options.job or [str(find_job("roda-doctor"))]]
+        ranks = sorted({rank.rank: rank for read, _ in looks for rank in read}.values(), key=lambda rank: rank.rank)
         if options.dump:
             flight.write_dump(ranks, options.dump)
     except (flight.NoRecordError, OSError) as error:
@@ -101,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         print(json.dumps(flight.as_dict(ranks)))
         return 0
-    for sentence in diagnose(ranks):
+    for sentence in diagnose(ranks, apart=max(apart for _, apart in looks)):
         print(sentence)
     print()
     for rank in ranks:
