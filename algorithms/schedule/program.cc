@@ -26,9 +26,9 @@ std::int32_t chunks_of(Collective collective, Space space, std::int32_t chunks, 
 namespace {
 
 // By OpKind; of what a kCombine is made of, the simplest.
-constexpr StepKind kStepKinds[] = {StepKind::kSend, StepKind::kRecv, StepKind::kRecvReduce,
-                                   StepKind::kCopy, StepKind::kPut,  StepKind::kSignal,
-                                   StepKind::kWait, StepKind::kDots, StepKind::kWeigh};
+constexpr StepKind kStepKinds[] = {StepKind::kSend,  StepKind::kRecv,   StepKind::kRecvReduce, StepKind::kCopy,
+                                   StepKind::kPut,   StepKind::kSignal, StepKind::kWait,       StepKind::kDots,
+                                   StepKind::kWeigh, StepKind::kRound};
 
 OpKind kind_of(StepKind kind) {
   const auto* found = std::ranges::find(kStepKinds, kind);
@@ -74,6 +74,8 @@ class LaneCompiler {
     op.peer = step.peer;
     op.signal = step.signal;
     op.step = step_;
+    op.format = step.format;
+    program_.is_formatted |= step.format != RODA_WIRE_NONE;
     if (auto wrong = bind(step.src, &op.src)) return wrong;
     if (auto wrong = bind(step.other, &op.other)) return wrong;
     if (auto wrong = bind(step.dst, &op.dst)) return wrong;
@@ -249,7 +251,7 @@ std::string to_text(const Op& op, const Program& program) {
     const std::int32_t first = program.scratch_is_own ? operand.copy : operand.copy * program.chunks + operand.first;
     return Range{operand.space, first, operand.count};
   };
-  Step step{step_of(program, op), op.peer, range(op.src), range(op.dst), op.signal, range(op.other)};
+  Step step{step_of(program, op), op.peer, range(op.src), range(op.dst), op.signal, range(op.other), op.format};
   if (op.kind != OpKind::kCombine) return to_text(step);
   const auto sources = program.sources_of(op);
   const std::size_t first = sources.size() == 1 ? 0 : 1;

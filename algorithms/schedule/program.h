@@ -25,7 +25,7 @@ struct Operand {
   friend bool operator==(const Operand&, const Operand&) = default;
 };
 
-enum class OpKind : std::uint8_t { kSend, kRecv, kRecvReduce, kCombine, kPut, kSignal, kWait, kDots, kWeigh };
+enum class OpKind : std::uint8_t { kSend, kRecv, kRecvReduce, kCombine, kPut, kSignal, kWait, kDots, kWeigh, kRound };
 
 // One operand of a kCombine.
 struct Source {
@@ -46,6 +46,7 @@ struct Op {
   std::uint32_t source = 0;  // kCombine: dst = sources[source] op sources[source + 1] op ...
   std::uint32_t sources = 0;
   std::uint32_t step = 0;  // of the schedule's lane
+  std::int32_t format = RODA_WIRE_NONE;
   friend bool operator==(const Op&, const Op&) = default;
 };
 
@@ -81,8 +82,9 @@ struct Program {
   // Every rank sums up the chunk of its number in one kCombine, and all others copy the result: whoever sums can scale
   // for all.
   bool sums_own_chunks = false;
-  std::uint32_t needs = 0;  // Needs bits
-  bool is_native = false;   // a transport's own collective, which has no lanes
+  std::uint32_t needs = 0;    // Needs bits
+  bool is_native = false;     // a transport's own collective, which has no lanes
+  bool is_formatted = false;  // some message has a wire format
 
   std::vector<LaneProgram> lanes;
   std::vector<Source> sources;

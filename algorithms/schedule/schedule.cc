@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "algorithms/schedule/build.h"
+#include "algorithms/schedule/format.h"
 #include "algorithms/schedule/user.h"
 
 namespace roda::schedule {
@@ -30,6 +31,7 @@ constexpr Kind kKinds[] = {{"send", kNeedsMessages, "S to P"},
                            {"wait", kNeedsSignals, "for signal N from P"},
                            {"dots", 0, "D = S . O"},
                            {"weigh", 0, "D = S, O by products[0]"},
+                           {"round", 0, "D"},
                            {"call", 0, "D = S"}};
 
 const Kind& entry_of(StepKind kind) {
@@ -141,6 +143,7 @@ const Algorithm* find_algorithm(Collective collective, const std::string& name) 
   for (const Algorithm* algorithm : algorithms()) {
     if (algorithm->collective == collective && name == algorithm->name) return algorithm;
   }
+  if (const Algorithm* algorithm = find_formatted(collective, name)) return algorithm;
   for (const auto& algorithm : user_algorithms()) {
     if (algorithm->collective() == collective && name == algorithm->name()) return &algorithm->algorithm();
   }
@@ -180,7 +183,7 @@ std::string to_text(const Step& step) {
         text += *letter;
     }
   }
-  return text;
+  return text + (step.format == RODA_WIRE_NONE ? "" : std::string(" in ") + roda_wire_formats[step.format].name);
 }
 
 std::string to_text(const Call& call) {

@@ -101,6 +101,7 @@ enum class StepKind : std::uint8_t {
   kWait,        // until `signal` from peer (from all peers) has counted up as often as this lane has waited for it
   kDots,        // dst, a chunk of Products, = those of src, of the first vector, and other, of the second
   kWeigh,       // dst = the adaptive sum of src and other by the first chunk of Products; dst may equal either
+  kRound,       // dst = what a message of it in `format` holds: as whoever receives it will have it
   kCall,        // composed schedules: the next of Schedule::calls, from src to dst
 };
 
@@ -110,7 +111,8 @@ struct Step {
   Range src;              // local, but the peer's for kGet and kGetReduce
   Range dst;              // local, but the peer's for kPut
   std::int32_t signal = 0;
-  Range other;  // local, of kDots and kWeigh
+  Range other;                           // local, of kDots and kWeigh
+  std::int32_t format = RODA_WIRE_NONE;  // roda_wire_format of a message, and of kRound; equal on both sides
 
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -235,13 +237,14 @@ struct Algorithm {
   // Reductions: every element is summed up from rank 0 to the last, wherever it lies, and rounded once where all that
   // is summed can be read in one pass. Algorithms of which this is true come to the same bits.
   bool in_rank_order = false;
+  std::int32_t format = RODA_WIRE_NONE;  // of all its messages (format.h)
 };
 
 // Every algorithm that is linked in, ordered by (collective, name). Names are unique per collective.
 const std::vector<const Algorithm*>& algorithms();
 
-// One of those, or of the user's (user.h); nullptr when there is none of that name for the collective. Valid for the
-// life of the process.
+// One of those, one of those in a wire format ("ring/int8": format.h), or of the user's (user.h); nullptr when there is
+// none of that name for the collective. Valid for the life of the process.
 const Algorithm* find_algorithm(Collective collective, const std::string& name);
 
 inline const char* collective_name(Collective collective) { return entry_of(collective).users; }

@@ -63,8 +63,18 @@ void check_peer(const Step& step, const Schedule& schedule) {
   if (step.peer == schedule.rank) complain("peer is the rank itself");
 }
 
+// What has a format is sent as bytes that stand for numbers, or about to be.
+void check_format(const Step& step, const Schedule& schedule) {
+  if (step.kind == StepKind::kRound && step.format == RODA_WIRE_NONE) complain("rounds to no format");
+  if (step.format == RODA_WIRE_NONE) return;
+  if (step.format < 0 || step.format >= RODA_WIRE_FORMAT_COUNT) complain("unknown format");
+  if (schedule.collective != Collective::kAllreduce) complain("only an allreduce's messages have formats");
+  if (step.kind != StepKind::kRound && needs_of(step.kind) != kNeedsMessages)
+    complain("is no message that has a format");
+}
+
 // Which of the two operands the kind has.
-bool has_src(StepKind kind) { return kind != StepKind::kRecv && !is_signal(kind); }
+bool has_src(StepKind kind) { return kind != StepKind::kRecv && kind != StepKind::kRound && !is_signal(kind); }
 bool has_dst(StepKind kind) { return kind != StepKind::kSend && !is_signal(kind); }
 
 // Checks the two operands of a step that takes products of two vectors, or weighs them.
@@ -106,6 +116,7 @@ void check_ranges(const Step& step, const std::vector<Schedule>& ranks, int rank
   const bool is_remote_scratch =
       (src_remote && step.src.space == Space::kScratch) || (dst_remote && step.dst.space == Space::kScratch);
   if (is_remote_scratch) complain("reaches into a peer's scratch, which has no window");
+  if (step.kind == StepKind::kRound && step.dst.count == 0) complain("rounds nothing");
   if (!has_src(step.kind) || !has_dst(step.kind)) return;
   if (step.dst.count == 0 && step.kind != StepKind::kRecvReduce) complain("moves nothing");
   if (is_adasum(step.kind)) return check_operands(step, own);
@@ -120,6 +131,7 @@ void check_step(const Step& step, const std::vector<Schedule>& ranks, int rank) 
   if (step.kind == StepKind::kCall) complain("is a call, which only composed schedules make");
   if (step.kind > StepKind::kCall) complain("unknown kind of step");
   check_peer(step, ranks[static_cast<std::size_t>(rank)]);
+  check_format(step, ranks[static_cast<std::size_t>(rank)]);
   check_ranges(step, ranks, rank);
 }
 
@@ -206,12 +218,13 @@ std::vector<std::vector<Setting>> settings_of(const std::vector<Program>& ranks)
   return all;
 }
 
-void prove(const std::vector<Program>& ranks) {
+void prove(const std::vector<Program>& ranks, int* roundings) {
   const std::vector<Schedule> schedules = around(ranks);
   for (std::vector<Setting>& settings : settings_of(ranks)) {
-    Proof(
-        schedules, [&](const Call&) -> const std::vector<Program>& { return ranks; }, std::move(settings))
-        .run();
+    Proof proof(
+        schedules, [&](const Call&) -> const std::vector<Program>& { return ranks; }, std::move(settings));
+    proof.run();
+    if (roundings != nullptr) *roundings = proof.roundings();
   }
 }
 
@@ -224,21 +237,21 @@ std::string Violation::to_text() const {
   return text + ": " + message;
 }
 
-std::optional<Violation> verify(const std::vector<Program>& ranks) {
+std::optional<Violation> verify(const std::vector<Program>& ranks, int* roundings) {
   try {
-    prove(ranks);
+    prove(ranks, roundings);
   } catch (const Violation& violation) {
     return violation;
   }
   return std::nullopt;
 }
 
-std::optional<Violation> verify(const std::vector<Schedule>& ranks) {
+std::optional<Violation> verify(const std::vector<Schedule>& ranks, int* roundings) {
   try {
     check(ranks);
     const Compiled made = compile(ranks, needs_of(ranks));
     if (made.wrong) return Violation{ranks.front().algorithm, 0, -1, -1, *made.wrong};
-    prove(made.ranks);
+    prove(made.ranks, roundings);
   } catch (const Violation& violation) {
     return violation;
   }

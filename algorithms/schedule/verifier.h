@@ -10,6 +10,9 @@
 // A program is played in each way in which the executor may run it: with the input apart from the output or in it, with
 // peers that look into a block or into the user's memory, out of a bucket, and ranks that differ in that.
 //
+// Messages in a wire format round what they hold. That is a value of its own, which stays as it is when it is rounded
+// to that format once more; stochastic rounding is another on every rank.
+//
 // Pure functions, any thread. Cost: about ops x size of the group.
 #pragma once
 
@@ -33,11 +36,12 @@ struct Violation {
   std::string to_text() const;  // "ring: rank 2, lane 0, step 5: message"
 };
 
-// `ranks[r]` is the program of rank r. nullopt: right.
-std::optional<Violation> verify(const std::vector<Program>& ranks);
+// `ranks[r]` is the program of rank r. nullopt: right. *roundings: how many roundings to a wire format, at most, some
+// rank's contribution to some result has gone through.
+std::optional<Violation> verify(const std::vector<Program>& ranks, int* roundings = nullptr);
 
 // Compiles the schedules and proves the programs.
-std::optional<Violation> verify(const std::vector<Schedule>& ranks);
+std::optional<Violation> verify(const std::vector<Schedule>& ranks, int* roundings = nullptr);
 
 // Proves composed schedules, each call by the programs of its algorithm; a library's own collective, whose insides
 // nobody sees, by those of an algorithm of messages. Beside the above: the members of a group make the same calls in

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "algorithms/schedule/format.h"
 #include "algorithms/schedule/user.h"
 #include "algorithms/select/table.h"
 
@@ -98,7 +99,7 @@ class Parser {
 
   bool parse_rule(Table::Rule* rule) {
     if (!parse_collective(rule)) return false;
-    if (take('@') && !parse_memory(rule)) return false;
+    if (take('@') && !parse_place(rule)) return false;
     if (take(':') && !parse_sizes(rule)) return false;
     if (take('[') && !parse_ranks(rule)) return false;
     if (!expect('=', "the collective and its limits")) return false;
@@ -121,10 +122,11 @@ class Parser {
     return take_word();
   }
 
-  bool parse_memory(Table::Rule* rule) {
+  bool parse_place(Table::Rule* rule) {
     if (word_ == "host") rule->memory = Memory::kHost;
     if (word_ == "cuda") rule->memory = Memory::kCuda;
-    if (!rule->memory) return fail("unknown memory kind " + in_words() + "; known: host, cuda");
+    rule->between = word_ == "between";
+    if (!rule->memory && !rule->between) return fail("unknown place " + in_words() + "; known: host, cuda, between");
     return take_word();
   }
 
@@ -213,6 +215,27 @@ class Parser {
                   "; known: " + list_of_algorithms(rule.collective));
     }
     *algorithm = name;
+    take_word();
+    return !take('/') || parse_format(rule, transport, algorithm);
+  }
+
+  bool parse_format(const Table::Rule& rule, const std::string& transport, std::string* algorithm) {
+    if (!schedule::find_format(word_)) {
+      std::vector<const char*> names;
+      for (int format = 1; format < RODA_WIRE_FORMAT_COUNT; ++format) names.push_back(roda_wire_formats[format].name);
+      return fail("unknown format " + in_words() + "; known: " + list(names));
+    }
+    const schedule::Algorithm* base = schedule::find_algorithm(rule.collective, *algorithm);
+    if (transport == kLevels || base == nullptr) {
+      return fail(*algorithm + " has no format of its own: name an algorithm of messages, as in allreduce@between = " +
+                  "tcp/ring/" + std::string(word_));
+    }
+    const std::string reason = schedule::unformattable(*base);
+    if (!reason.empty()) return fail(reason);
+    *algorithm += "/" + std::string(word_);
+    if (schedule::find_algorithm(rule.collective, *algorithm) == nullptr) {
+      return fail("an algorithm of your own has no formats");
+    }
     return take_word();
   }
 
@@ -282,6 +305,7 @@ std::optional<Table> Table::parse(const std::string& text, std::string* error) {
 std::string Table::Rule::selector() const {
   std::string text = collective_name(collective);
   if (memory) text += *memory == Memory::kHost ? "@host" : "@cuda";
+  if (between) text += "@between";
   if (from != 0 || to != SIZE_MAX) text += ":" + size_text(from) + "-" + size_text(to);
   if (min_ranks != 1 || max_ranks != INT32_MAX) text += "[" + ranks_text(min_ranks, max_ranks) + "]";
   return text;

@@ -9,8 +9,8 @@ namespace {
 
 bool matches(const Table::Rule& rule, const Query& query) {
   return rule.collective == query.collective && (!rule.memory || *rule.memory == query.memory) &&
-         query.bytes >= rule.from && (query.bytes < rule.to || rule.to == SIZE_MAX) && query.size >= rule.min_ranks &&
-         query.size <= rule.max_ranks;
+         (!rule.between || query.between) && query.bytes >= rule.from &&
+         (query.bytes < rule.to || rule.to == SIZE_MAX) && query.size >= rule.min_ranks && query.size <= rule.max_ranks;
 }
 
 std::string missing_words(std::uint32_t missing) {
@@ -53,6 +53,7 @@ std::string inability(const std::string& name, const Query& query, const Offer& 
   if (const std::uint32_t missing = algorithm->needs & ~offer.needs_met; missing != 0) {
     return offer.transport + " does not offer " + missing_words(missing);
   }
+  if (algorithm->format != RODA_WIRE_NONE && !query.unformatted.empty()) return query.unformatted;
   if (!algorithm->accepts(query.size)) return name + " does not run on " + std::to_string(query.size) + " ranks";
   return "";
 }

@@ -1,9 +1,12 @@
 // Which algorithm over which transport: a table of rules, printable, written in the grammar users override it with.
 //
 // Grammar: rules separated by ';' or newlines, '#' starts a comment.
-//   rule = collective [ '@' memory ] [ ':' size '-' size ] [ '[' ranks ']' ] '=' option { ',' option }
-//   option = [ '!' ] transport '/' algorithm
+//   rule = collective [ '@' place ] [ ':' size '-' size ] [ '[' ranks ']' ] '=' option { ',' option }
+//   place = "host" | "cuda" | "between"
+//   option = [ '!' ] transport '/' algorithm [ '/' format ]
 // Sizes take K, M, G and "inf" (half-open: from <= bytes < to); ranks is a number or a range "2-8" (inclusive) or "2-".
+// host and cuda are the memory of the data; between: each rank is on a host of its own, as in the part of a composition
+// that crosses between hosts. format: of the messages (roda_wire_formats), of allreduces between hosts alone.
 // transport may be '*' (any offered, in order of preference); algorithm may be "native". The transport "levels" stands
 // for compositions over hosts ("hierarchical", "two_step", "torus"), whose parts this table chooses in turn. A leading
 // '!' before an option forbids it. Example: allreduce@host:0-64K[2-16] = shm/oneshot, gloo/recursive_doubling The first
@@ -39,6 +42,8 @@ struct Query {
                           // reduce-scatter: of the input
   int size = 1;           // ranks of the group
   bool in_rank_order = false;  // reductions must come to the same bits whatever runs them
+  bool between = false;        // each rank is on a host of its own
+  std::string unformatted;     // why no message may have a format; empty: it may
 };
 
 // A transport as far as selection cares. Order of a vector of offers = order of preference for '*'.
@@ -56,7 +61,7 @@ struct Offer {
 
 struct Option {
   std::string transport;
-  std::string algorithm;  // "native" or a name from schedule::algorithms()
+  std::string algorithm;  // "native" or a name that schedule::find_algorithm() knows
   std::string text() const { return transport + "/" + algorithm; }
   friend bool operator==(const Option&, const Option&) = default;
 };
@@ -90,6 +95,7 @@ class Table {
   struct Rule {
     schedule::Collective collective = schedule::Collective::kAllreduce;
     std::optional<Memory> memory;
+    bool between = false;
     std::size_t from = 0;
     std::size_t to = SIZE_MAX;
     int min_ranks = 1;

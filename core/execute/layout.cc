@@ -8,8 +8,9 @@ namespace roda::execute {
 using schedule::Collective;
 using schedule::Space;
 
-std::size_t balanced_begin(std::size_t count, std::size_t element, std::size_t chunks, std::size_t chunk) {
-  const std::size_t unit = kLine / element;
+std::size_t balanced_begin(std::size_t count, std::size_t element, std::size_t chunks, std::size_t chunk,
+                           std::size_t grain) {
+  const std::size_t unit = grain / element;
   const std::size_t units = (count + unit - 1) / unit;
   return std::min(count, units / chunks * chunk * unit + units % chunks * chunk / chunks * unit);
 }
@@ -55,9 +56,9 @@ void Layout::begin(const StageArgs& args, int rank, int size, std::int32_t chunk
   fill(data.output, args.recv_counts, &blocks_[1]);
 }
 
-// Slices of whole lines, no longer than wanted and alike in length.
+// Slices of whole grains, no longer than wanted and alike in length.
 void Layout::cut(std::size_t whole, std::size_t wanted) {
-  const std::size_t line = kLine / element_;
+  const std::size_t line = grain_ / element_;
   if (wanted == 0) wanted = (whole + line) * element_;
   const std::size_t limit = std::max(wanted / element_ / line * line, line);
   slices_ = std::max<std::size_t>(1, (whole + limit - 1) / limit);
@@ -65,8 +66,9 @@ void Layout::cut(std::size_t whole, std::size_t wanted) {
 }
 
 void Layout::plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t slice_bytes,
-                  bool in_blocks) {
+                  bool in_blocks, std::size_t grain) {
   begin(args, rank, size, chunks);
+  grain_ = grain;
   in_blocks_ = in_blocks;
   contribution_begin_ = 0;
   if (is_vector_) return cut(count_, slice_bytes);
@@ -123,7 +125,9 @@ void Layout::map_chunks(std::size_t slice, SpaceMap* map) const {
   const auto chunks = index(chunks_);
   resize(map, chunks);
   const Extent cut = part(count_, slice);
-  for (std::size_t c = 0; c <= chunks; ++c) map->prefix[c] = balanced_begin(cut.count, element_, chunks, c) * element_;
+  for (std::size_t c = 0; c <= chunks; ++c) {
+    map->prefix[c] = balanced_begin(cut.count, element_, chunks, c, grain_) * element_;
+  }
   for (std::size_t c = 0; c < chunks; ++c) {
     map->user[c] = cut.begin * element_ + map->prefix[c];
     map->block[c] = map->prefix[c];

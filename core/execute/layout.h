@@ -11,9 +11,10 @@
 
 namespace roda::execute {
 
-// First element of chunk `chunk` when `count` elements are cut into `chunks` balanced ones that begin on 64-byte
-// multiples. chunk == chunks gives count.
-std::size_t balanced_begin(std::size_t count, std::size_t element, std::size_t chunks, std::size_t chunk);
+// First element of chunk `chunk` when `count` elements are cut into `chunks` balanced ones that begin on multiples of
+// `grain` bytes. chunk == chunks gives count.
+std::size_t balanced_begin(std::size_t count, std::size_t element, std::size_t chunks, std::size_t chunk,
+                           std::size_t grain = kLine);
 
 using schedule::SpaceMap;
 
@@ -22,8 +23,10 @@ using schedule::SpaceMap;
 class Layout {
  public:
   // For a program of so many chunks. `in_blocks`: `slice_bytes` are a staging block's, for all chunks together;
-  // otherwise only allreduce and broadcast are cut. 0: nothing is. There is one slice at least.
-  void plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t slice_bytes, bool in_blocks);
+  // otherwise only allreduce and broadcast are cut. 0: nothing is. There is one slice at least. Slices and chunks of a
+  // vector begin on multiples of `grain` bytes.
+  void plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t slice_bytes, bool in_blocks,
+            std::size_t grain = kLine);
   // For a composed schedule, which outlives this object. A plan of one stage and an Adasum are one slice. There is none
   // where there are no data. `slice_bytes`: equal on all ranks. RODA_ERR_INVALID: counts are missing.
   Status plan(const StageArgs& args, const schedule::Schedule& schedule, std::size_t slice_bytes);
@@ -73,6 +76,7 @@ class Layout {
   int size_ = 1;
   std::int32_t chunks_ = 1;
   bool in_blocks_ = false;
+  std::size_t grain_ = kLine;
   std::size_t slices_ = 1;
   std::size_t unit_ = 0;  // elements of a slice: of the vector, or of each block; 0: as even parts as there are slices
   std::size_t slice_bytes_ = 0;

@@ -58,6 +58,7 @@ bool reaches(const roda_transport& t, const PlanQuery& q) {
 PlanQuery in_host_memory(const PlanQuery& q) {
   PlanQuery host = q;
   host.memory_kind = RODA_MEMORY_HOST;
+  host.is_staged = q.is_staged || q.memory_kind != RODA_MEMORY_HOST;
   if (host.op == RODA_AVERAGE) host.op = RODA_SUM;
   return host;
 }

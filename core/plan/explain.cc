@@ -123,6 +123,13 @@ std::vector<std::string> steps_of(const Plan& plan, const Shape& shape) {
   return lines;
 }
 
+std::string in_words(const Formats& formats) {
+  return roda::format(
+      "{}: a rank sends {} bytes for {}; what it contributes is rounded {} times at most, so sums are off by at most "
+      "{:.2g} of what the ranks' largest magnitudes in the block add up to",
+      formats.names, formats.sent, formats.meant, formats.roundings, formats.bound);
+}
+
 nlohmann::json choice_of(const std::vector<Row>& rows, const PlanQuery& q, const Topology& topology) {
   nlohmann::json j{{"collective", roda_collective_name(q.collective)},
                    {"memory", memory_name(q)},
@@ -143,6 +150,10 @@ std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Topo
                     const std::vector<std::string>& assumptions) {
   nlohmann::json j = choice_of(rows, q, topology);
   const Row* best = chosen(rows);
+  if (const Formats formats = best == nullptr ? Formats() : formats_of(best->plan, q); !formats.names.empty()) {
+    j["formats"] = {{"names", formats.names},         {"bytes_meant", formats.meant}, {"bytes_sent", formats.sent},
+                    {"roundings", formats.roundings}, {"error_bound", formats.bound}, {"text", in_words(formats)}};
+  }
   if (best != nullptr && best->plan.is_composed()) j["schedule"] = steps_of(best->plan, *q.shape);
   j["network"] = network_of(topology);
   j["candidates"] = nlohmann::json::array();
@@ -179,6 +190,8 @@ std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std
     const select::Option& option = row.verdict.option;
     text += roda::format("  {} {}/{}  {}\n", row.is_chosen ? ">" : " ", option.transport, option.algorithm, fate(row));
     if (row.plan.stages.size() > 1) text += "      " + row.plan.describe() + "\n";
+    const Formats formats = row.is_chosen ? formats_of(row.plan, q) : Formats();
+    if (!formats.names.empty()) text += "      " + in_words(formats) + "\n";
     if (!row.is_chosen || !row.plan.is_composed()) continue;
     for (const std::string& line : steps_of(row.plan, *q.shape)) text += "      " + line + "\n";
   }

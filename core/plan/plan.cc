@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "algorithms/index.h"
 #include "algorithms/plan/compile.h"
+#include "algorithms/schedule/format.h"
+#include "algorithms/schedule/program.h"
 #include "plugins/base/hash.h"
 
 namespace roda::engine {
@@ -61,6 +64,41 @@ schedule::Schedule schedule_of(const Plan& plan, const Shape& shape, int rank, i
   const auto collective = static_cast<schedule::Collective>(only.collective);
   const plan::Plan single{only.algorithm_name(), collective, {{collective, only.algorithm_name(), 0}}};
   return plan::Compiler(single, plan::flat_grid(shape.size()), root).schedule(rank);
+}
+
+Formats formats_of(const Plan& plan, const PlanQuery& q) {
+  Formats all;
+  for (std::size_t number = 0; number < plan.stages.size(); ++number) {
+    const schedule::Algorithm* algorithm = plan.stages[number].algorithm;
+    if (algorithm == nullptr || algorithm->format == RODA_WIRE_NONE) continue;
+    std::size_t bytes = q.bytes;
+    int size = q.size;
+    if (plan.is_composed()) {
+      const plan::Grid& grid = q.shape->grid(plan.composition.name);
+      const std::int32_t axis = plan.composition.stages[number].axis;
+      size = grid.largest(axis);
+      // Each stage before it has shared the data out, unless it came to the same on all ranks.
+      for (std::size_t before = 0; before < number; ++before) {
+        const plan::Stage& stage = plan.composition.stages[before];
+        if (stage.collective != schedule::Collective::kAllreduce) bytes /= at(grid.smallest(stage.axis));
+      }
+    }
+    schedule::Program program;
+    static_cast<void>(schedule::compile(*algorithm, 0, size, 0, &program));
+    for (const schedule::LaneProgram& lane : program.lanes) {
+      for (const schedule::Op& op : lane.ops) {
+        if (op.kind != schedule::OpKind::kSend) continue;
+        const std::size_t part = bytes * at(op.src.count) / at(program.chunks);
+        all.meant += part;
+        all.sent += roda_wire_bytes(op.format, part / sizeof(float));
+      }
+    }
+    const int roundings = schedule::rounding_of(*algorithm, size).most;
+    all.names += std::string(all.names.empty() ? "" : ", ") + roda_wire_formats[algorithm->format].name;
+    all.roundings += roundings;
+    all.bound = (1 + all.bound) * (1 + schedule::error_bound(algorithm->format, roundings)) - 1;
+  }
+  return all;
 }
 
 std::string Plan::describe() const {

@@ -64,6 +64,7 @@ struct PlanQuery {
   const Shape* shape = nullptr;  // how they lie there; null: no composition is asked for. Lives during the call.
   std::uint64_t shape_hash = 0;  // what tells it from others: kept longer than the shape
   std::uint32_t rules = 0;       // of Planner::add_rules; 0: the selection table alone
+  bool is_staged = false;        // the tensors are on a device, and copied to host memory and back; no key
 
   // The ranks of the shape, and how they lie.
   void lie_on(const Shape& members) {
@@ -106,6 +107,16 @@ struct Plan {
   // "reducescatter on each host by shm/direct, then ..."
   std::string describe() const;
 };
+
+// What the stages in wire formats come to.
+struct Formats {
+  std::string names;      // "int8"; empty: there is no such stage
+  std::size_t meant = 0;  // bytes that a rank would send in them unformatted
+  std::size_t sent = 0;   // bytes that it sends
+  int roundings = 0;      // that a rank's contribution goes through, at most
+  double bound = 0;       // of what they make sums differ by: schedule::error_bound()
+};
+Formats formats_of(const Plan& plan, const PlanQuery& query);
 
 // What `rank` of the shape does in the plan: the value that is run, proved and printed.
 schedule::Schedule schedule_of(const Plan& plan, const Shape& shape, int rank, int root);

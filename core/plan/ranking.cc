@@ -12,6 +12,17 @@ bool is_by_messages(int collective, const std::string& name) {
   return algorithm != nullptr && !schedule::is_one_sided(algorithm->needs);
 }
 
+bool is_between_hosts(const PlanQuery& q) { return q.size > 1 && q.hosts == q.size; }
+
+// Why no message may have a wire format; empty: it may.
+std::string unformatted(const PlanQuery& q) {
+  if (!is_between_hosts(q)) return "formats are for messages between hosts, and some ranks share a host here";
+  if (q.dtype != RODA_FLOAT32) return std::string("formats are for float32, not for ") + roda_dtype_name(q.dtype);
+  if (q.op != RODA_SUM) return std::string("formats are for sums, not for ") + roda_reduce_op_name(q.op);
+  if (q.memory_kind != RODA_MEMORY_HOST || q.is_staged) return "formats are for tensors in host memory";
+  return "";
+}
+
 // A transport whose messages may take devices' memory has its schedules of messages first: windows would have to be
 // opened over host memory. The order among transports stays.
 void prefer_messages(const Carriers::Transports& transports, int collective, Ranking::Verdicts* verdicts) {
@@ -42,7 +53,8 @@ Ranking::Verdicts Ranking::rank(const PlanQuery& q, std::vector<select::Offer> o
   const bool in_rank_order = in_rank_order_ && roda_dtype_is(q.dtype, RODA_FLOAT) != 0;
   const auto memory = q.memory_kind == RODA_MEMORY_CUDA ? select::Memory::kCuda : select::Memory::kHost;
   const auto collective = static_cast<schedule::Collective>(q.collective);
-  return tables_[q.rules].rank({collective, memory, q.bytes, q.size, in_rank_order}, offers);
+  return tables_[q.rules].rank(
+      {collective, memory, q.bytes, q.size, in_rank_order, is_between_hosts(q), unformatted(q)}, offers);
 }
 
 Ranking::Verdicts Ranking::in_memory(const PlanQuery& q, const Carriers::Transports& transports,

@@ -111,6 +111,7 @@ std::string table(const json& told, const std::vector<const json*>& candidates, 
     const json stages = is_chosen ? told.value("stages", json()) : candidate->value("stages", json());
     if (stages.size() > 1) text += "      " + stages_text(stages) + "\n";
     if (!is_chosen) continue;
+    if (told.contains("formats")) text += "      " + text_of(told["formats"]["text"]) + "\n";
     for (const json& step : told.value("schedule", json::array())) text += "      " + text_of(step) + "\n";
   }
   return text;

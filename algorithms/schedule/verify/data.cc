@@ -76,7 +76,20 @@ Value Expressions::combine(Value a, Value b) {
   }
   Node sum = left;
   unite(right.parts, &sum.parts);
+  sum.format = RODA_WIRE_NONE;
+  sum.roundings = std::max(left.roundings, right.roundings);
   return sums_[key] = add(std::move(sum));
+}
+
+Value Expressions::rounded(Value value, std::int32_t format, int rank) {
+  if (node(value).format == format) return value;
+  const int draw = roda_wire_formats[format].is_stochastic != 0 ? rank : -1;
+  const auto [found, is_new] = rounded_.try_emplace({value, format, draw}, kUndefined);
+  if (!is_new) return found->second;
+  Node made = node(value);
+  made.format = format;
+  ++made.roundings;
+  return found->second = add(std::move(made));
 }
 
 int Expressions::number_of(Kind kind, const Bits& of) {

@@ -43,6 +43,11 @@ class Expressions {
   // chunks of them.
   Value weigh(Value first, Value second, Value products);
 
+  // What a message of the value holds in the wire format, as rank `rank` of the group encodes it.
+  Value rounded(Value value, std::int32_t format, int rank);
+  // Of some contribution to the value, at most.
+  int roundings(Value value) const { return node(value).roundings; }
+
   std::int64_t piece(Value value) const { return nodes_[static_cast<std::size_t>(value)].piece; }
   int contributions(Value value) const;
   // Contributions to each of the vectors that Adasum combined: as many to each.
@@ -55,6 +60,8 @@ class Expressions {
     Bits parts;       // a bit for each rank that contributed; of products: for each chunk
     int vector = -1;  // what it is a chunk of, where Adasum made that; of products: the two vectors
     int summed = 0;   // see there; 0: as many as it has parts
+    std::int32_t format = RODA_WIRE_NONE;  // that it was rounded to last
+    int roundings = 0;
   };
   const Node& node(Value value) const { return nodes_[static_cast<std::size_t>(value)]; }
   // Chunks of one vector have one number: sums of the same ranks, or what was weighed by the same products.
@@ -73,6 +80,7 @@ class Expressions {
   std::unordered_map<std::uint64_t, Value> sums_;
   std::map<std::pair<Kind, Bits>, int> vectors_;
   std::map<std::tuple<Value, Value, Value>, Value> weighed_;
+  std::map<std::tuple<Value, std::int32_t, int>, Value> rounded_;
 };
 
 // Chunks with equal numbers have equal lengths, on whichever rank; nothing is known about others.

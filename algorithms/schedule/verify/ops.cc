@@ -21,6 +21,8 @@ void Proof::execute(Thread& thread, Frame& frame, const Op& op) {
       return dots(thread, frame, op);
     case OpKind::kWeigh:
       return weigh(thread, frame, op);
+    case OpKind::kRound:
+      return round(thread, frame, op);
     case OpKind::kSignal:
       return signal(thread, frame, op);
     case OpKind::kWait:
@@ -49,6 +51,7 @@ void Proof::receive(Thread& thread, Frame& frame, const Op& op) {
   };
   const std::size_t count = frame.places.bytes(op.dst);
   if (message.count != count) mismatch(" has another length");
+  if (message.op->format != op.format) mismatch(" has another format");
   message.received = true;
   thread.clock.join(*message.clock);
   message.clock.reset();
@@ -58,6 +61,7 @@ void Proof::receive(Thread& thread, Frame& frame, const Op& op) {
     if (source.length != cell(thread.rank, to + i).length) mismatch(" may have another length");
     source.history.record_read(now(thread), sender * lanes_ + thread.lane);
     Value value = source.value;
+    if (op.format != RODA_WIRE_NONE) value = expressions_->rounded(value, op.format, op.peer);
     if (op.kind == OpKind::kRecvReduce) {
       value = expressions_->combine(read(thread, thread.rank, first_of(frame, op.src) + i), value);
     }
@@ -127,6 +131,14 @@ void Proof::weigh(Thread& thread, Frame& frame, const Op& op) {
   const CellNumber to = first_of(frame, op.dst);
   for (std::size_t i = 0; i < first.size(); ++i) {
     write(thread, thread.rank, to + i, expressions_->weigh(first[i], second[i], products));
+  }
+}
+
+void Proof::round(Thread& thread, Frame& frame, const Op& op) {
+  const CellNumber to = first_of(frame, op.dst);
+  for (std::size_t i = 0; i < frame.places.bytes(op.dst); ++i) {
+    write(thread, thread.rank, to + i,
+          expressions_->rounded(read(thread, thread.rank, to + i), op.format, frame.index));
   }
 }
 

@@ -267,8 +267,10 @@ void Proof::check_results() {
       for (int i = 0; i < chunk_count(schedule, Space::kOutput) * parts_; ++i) {
         const Value value = output(rank, i).value;
         check_result(schedule, i, value, *expressions_);
+        roundings_ = std::max(roundings_, expressions_->roundings(value));
         if (is_allreduction(schedule.collective) && value != output(0, i).value) {
-          complain("output[" + std::to_string(i) + "] is summed in another order than on rank 0");
+          complain("output[" + std::to_string(i) + "] is summed in another order than on rank 0" +
+                   (expressions_->roundings(value) > 0 ? ", or rounded otherwise" : ""));
         }
       }
     } catch (const Complaint& complaint) {

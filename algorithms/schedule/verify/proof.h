@@ -154,6 +154,7 @@ class Proof {
  public:
   Proof(const std::vector<Schedule>& ranks, const ProgramsOf& programs_of, std::vector<Setting> settings);
   void run();  // throws a Violation
+  int roundings() const { return roundings_; }
 
  private:
   struct PendingSend {
@@ -214,6 +215,7 @@ class Proof {
   void combine(Thread& thread, Frame& frame, const Op& op);
   void put(Thread& thread, Frame& frame, const Op& op);
   void dots(Thread& thread, Frame& frame, const Op& op);
+  void round(Thread& thread, Frame& frame, const Op& op);
   void weigh(Thread& thread, Frame& frame, const Op& op);
   void signal(Thread& thread, Frame& frame, const Op& op);
   void wait(Thread& thread, Frame& frame, const Op& op);
@@ -263,7 +265,8 @@ class Proof {
   const std::vector<Setting> settings_;
   const int size_;
   int lanes_ = 1;
-  int parts_ = 1;  // of a chunk
+  int parts_ = 1;      // of a chunk
+  int roundings_ = 0;  // of some contribution to a result, at most
   std::optional<Expressions> expressions_;
   std::vector<Thread> threads_;  // [rank * lanes_ + lane]
   std::vector<Rank> memory_;     // [rank]

@@ -1,7 +1,9 @@
 #include "core/execute/schedule/lane_run.h"
 
+#include "algorithms/schedule/format.h"
 #include "plugins/base/copy.h"
 #include "plugins/base/invariant.h"
+#include "plugins/devices/cpu/cpu_device.h"
 
 namespace roda::execute {
 
@@ -14,6 +16,7 @@ LaneRun::LaneRun(const RunView& view, const LaneProgram& lane, std::uint32_t ind
 void LaneRun::restart() {
   next_ = 0;
   state_ = OpState();
+  encoded_end_ = 0;
 }
 
 Status LaneRun::advance(Effort* effort) {
@@ -39,7 +42,7 @@ Status LaneRun::advance(Effort* effort) {
 // An op begins when no send of the lane still reads what it is going to write.
 Status LaneRun::enter(const Op& op) {
   const bool writes = op.kind == OpKind::kRecv || op.kind == OpKind::kRecvReduce || op.kind == OpKind::kCombine ||
-                      op.kind == OpKind::kDots || op.kind == OpKind::kWeigh;
+                      op.kind == OpKind::kDots || op.kind == OpKind::kWeigh || op.kind == OpKind::kRound;
   if (writes && !sends_.empty()) {
     const char* begin = view_.address(op.dst);
     bool clear = true;
@@ -55,7 +58,7 @@ Status LaneRun::enter(const Op& op) {
 Status LaneRun::step(const Op& op, Effort* effort, bool* done) {
   switch (op.kind) {
     case OpKind::kSend:
-      return send(op, effort, done);
+      return op.format == RODA_WIRE_NONE ? send(op, effort, done) : send_encoded(op, effort, done);
     case OpKind::kRecv:
     case OpKind::kRecvReduce:
       return recv(op, effort, done);
@@ -70,6 +73,8 @@ Status LaneRun::step(const Op& op, Effort* effort, bool* done) {
     case OpKind::kDots:
     case OpKind::kWeigh:
       return combine_vectors(op, effort, done);
+    case OpKind::kRound:
+      return round(op, effort, done);
   }
   return {};
 }
@@ -104,6 +109,91 @@ Status LaneRun::send(const Op& op, Effort* effort, bool* done) {
   return {};
 }
 
+// In whole blocks, so that where one begins does not depend on how the data are cut into messages.
+std::size_t LaneRun::segment(const Op& op) const {
+  const std::size_t segment = view_.options->segment_bytes;
+  if (op.format == RODA_WIRE_NONE) return segment;
+  constexpr std::size_t grain = schedule::kFormatGrain * sizeof(float);
+  return std::max(segment / grain, std::size_t{1}) * grain;
+}
+
+// The messages of a slice lie behind one another: what each takes is fixed by the program and the slice.
+Status LaneRun::begin_message(const Op& op, const Operand& operand) {
+  if (encoded_end_ == 0) {
+    std::size_t all = 0;
+    for (const Op& other : lane_.ops) {
+      const bool encodes = other.kind == OpKind::kSend || other.kind == OpKind::kRound;
+      const Operand& data = other.kind == OpKind::kSend ? other.src : other.dst;
+      if (encodes && other.format != RODA_WIRE_NONE) all += align_up(wire_bytes(other, view_.bytes(data)));
+    }
+    RODA_RETURN_IF_ERROR(encoded_.reserve(nullptr, all));
+  }
+  state_.message = encoded_end_;
+  encoded_end_ += align_up(wire_bytes(op, view_.bytes(operand)));
+  return {};
+}
+
+// Drawn anew in every launch, alike by the same rank of every group: groups that sum the same come to the same.
+char* LaneRun::encode(const Op& op, const Operand& operand) {
+  std::uint64_t seed = (view_.tag.launch << 16) + static_cast<std::uint64_t>(view_.program->rank) + 1;
+  seed = (seed ^ (seed >> 31)) * 0xbf58476d1ce4e5b9u;
+  seed ^= seed >> 29;
+  const std::size_t bytes = std::min(segment(op), view_.bytes(operand) - state_.done);
+  const auto* values = reinterpret_cast<const float*>(view_.address(operand) + state_.done);
+  const std::size_t first = (view_.chunks(operand).user[index(operand.first)] + state_.done) / sizeof(float);
+  char* message = encoded_.data() + state_.message + wire_bytes(op, state_.done);
+  cpu::encode(op.format, message, values, bytes / sizeof(float), first, seed);
+  state_.done += bytes;
+  return message;
+}
+
+Status LaneRun::round(const Op& op, Effort* effort, bool* done) {
+  const std::size_t total = view_.bytes(op.dst);
+  while (state_.done < total) {
+    if (effort->budget == 0) return {};
+    if (state_.done == 0) RODA_RETURN_IF_ERROR(begin_message(op, op.dst));
+    const std::size_t before = state_.done;
+    auto* values = reinterpret_cast<float*>(view_.address(op.dst) + before);
+    const char* message = encode(op, op.dst);
+    cpu::decode(op.format, values, nullptr, message, (state_.done - before) / sizeof(float));
+    effort->spend(state_.done - before);
+  }
+  rounded_message_ = state_.message;
+  *done = true;
+  return {};
+}
+
+// Whether the op under way sends what a kRound has encoded just before, and others may have sent since.
+bool LaneRun::is_encoded(const Operand& sent) const {
+  std::size_t before = next_;
+  while (before > 0 && lane_.ops[before - 1].kind == OpKind::kSend) --before;
+  return before > 0 && lane_.ops[before - 1].kind == OpKind::kRound && lane_.ops[before - 1].dst == sent;
+}
+
+// What is sent lies in memory of its own: the data may change before it has left.
+Status LaneRun::send_encoded(const Op& op, Effort* effort, bool* done) {
+  const std::size_t total = view_.bytes(op.src);
+  if (state_.done == 0 && is_encoded(op.src)) {
+    state_.message = rounded_message_;
+    state_.done = total;
+  }
+  while (state_.posted < total) {
+    if (state_.done == 0) RODA_RETURN_IF_ERROR(begin_message(op, op.src));
+    const std::size_t bytes = std::min(segment(op), total - state_.posted);
+    if (state_.done == state_.posted) encode(op, op.src);
+    roda_request* request = nullptr;
+    const char* message = encoded_.data() + state_.message + wire_bytes(op, state_.posted);
+    const int code = view_.group->send(op.peer, tag().packed(), message, wire_bytes(op, bytes), nullptr, &request);
+    if (code == RODA_AGAIN) return {};
+    RODA_RETURN_IF_ERROR(view_.group->error(code));
+    if (request != nullptr) sends_.push_back({request, nullptr, nullptr});
+    state_.posted += bytes;
+    effort->spend(bytes);
+  }
+  *done = true;
+  return {};
+}
+
 // Drops the sends that have ended; *clear says that none of the others overlaps [begin, end).
 Status LaneRun::reap_sends(const char* begin, const char* end, bool* clear) {
   *clear = true;
@@ -123,7 +213,7 @@ Status LaneRun::reap_sends(const char* begin, const char* end, bool* clear) {
 
 // Starts receives, in order, until `most` are pending.
 Status LaneRun::post_recv(const Op& op, std::uint32_t most, bool bounced) {
-  const std::size_t segment = view_.options->segment_bytes;
+  const std::size_t segment = this->segment(op);
   const std::size_t total = view_.bytes(op.dst);
   char* dst = view_.address(op.dst);
   while (count_ < most && !all_posted(op.dst, total)) {
@@ -134,7 +224,7 @@ Status LaneRun::post_recv(const Op& op, std::uint32_t most, bool bounced) {
     char* data = bounced ? bounce(state_.posted, segment) : dst == nullptr ? nullptr : dst + state_.posted;
     const roda_memory* memory = bounced ? bounce_.memory() : view_.memory(op.dst);
     roda_request* request = nullptr;
-    const int code = view_.group->recv(op.peer, tag().packed(), data, bytes, memory, &request);
+    const int code = view_.group->recv(op.peer, tag().packed(), data, wire_bytes(op, bytes), memory, &request);
     if (code == RODA_AGAIN) return {};
     RODA_RETURN_IF_ERROR(view_.group->error(code));
     push(request, bytes);
@@ -144,25 +234,30 @@ Status LaneRun::post_recv(const Op& op, std::uint32_t most, bool bounced) {
 }
 
 Status LaneRun::recv(const Op& op, Effort* effort, bool* done) {
-  const bool reduces = op.kind == OpKind::kRecvReduce;
-  if (reduces) RODA_RETURN_IF_ERROR(reserve_bounce(view_.options->segment_bytes));
+  const bool is_worked_on = op.kind == OpKind::kRecvReduce || op.format != RODA_WIRE_NONE;
+  if (is_worked_on) RODA_RETURN_IF_ERROR(reserve_bounce(segment(op)));
   while (true) {
-    RODA_RETURN_IF_ERROR(post_recv(op, reduces ? bounce_parts() : kMostPending, reduces));
+    RODA_RETURN_IF_ERROR(post_recv(op, is_worked_on ? bounce_parts() : kMostPending, is_worked_on));
     if (count_ == 0) {
       *done = all_posted(op.dst, view_.bytes(op.dst));
       return *done ? is_device_idle(done) : Status();
     }
     std::optional<Pending> finished;
-    if (!reduces || effort->budget > 0) RODA_RETURN_IF_ERROR(reap(effort, &finished));
+    if (!is_worked_on || effort->budget > 0) RODA_RETURN_IF_ERROR(reap(effort, &finished));
     if (!finished) return {};
-    if (reduces && finished->bytes > 0) RODA_RETURN_IF_ERROR(add_message(op, *finished));
+    if (is_worked_on && finished->bytes > 0) RODA_RETURN_IF_ERROR(add_message(op, *finished));
   }
 }
 
 Status LaneRun::add_message(const Op& op, const Pending& message) {
   char* dst = view_.address(op.dst) + message.offset;
-  const char* src = view_.address(op.src) + message.offset;
-  const char* received = bounce(message.offset, view_.options->segment_bytes);
+  const char* received = bounce(message.offset, segment(op));
+  const char* src = op.src.count == 0 ? nullptr : view_.address(op.src) + message.offset;
+  if (op.format != RODA_WIRE_NONE) {
+    cpu::decode(op.format, reinterpret_cast<float*>(dst), reinterpret_cast<const float*>(src), received,
+                message.bytes / sizeof(float));
+    return {};
+  }
   if (op.dst.space != schedule::Space::kProducts) {
     RODA_RETURN_IF_ERROR(reduce(dst, src, received, message.bytes));
     part_work_[message.offset / view_.options->segment_bytes % kMostPending] = device_work_;
@@ -312,7 +407,7 @@ std::string LaneRun::describe() const {
   static const char* const kinds[] = {"send to", "recv from", "recv from", "read from", "put to", "signal", "wait for"};
   const Op& op = lane_.ops[next_];
   const std::string step = ", step " + std::to_string(op.step + 1);
-  if (op.kind == OpKind::kDots || op.kind == OpKind::kWeigh) return "computes" + step;
+  if (op.kind >= OpKind::kDots) return "computes" + step;
   return std::string(kinds[static_cast<std::size_t>(op.kind)]) + " rank " +
          std::to_string(view_.group->world_rank(next_peer(op))) + step;
 }

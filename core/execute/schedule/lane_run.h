@@ -124,6 +124,7 @@ class LaneRun {
     std::size_t posted = 0;
     std::size_t done = 0;
     std::uint32_t source = 0;  // or tensor
+    std::size_t message = 0;   // where it begins in encoded_
     int peer = 0;              // of the op's, how many are through
   };
 
@@ -131,6 +132,8 @@ class LaneRun {
   Status step(const Op& op, Effort* effort, bool* done);
   Status send(const Op& op, Effort* effort, bool* done);
   Status recv(const Op& op, Effort* effort, bool* done);  // kRecvReduce too
+  Status send_encoded(const Op& op, Effort* effort, bool* done);
+  Status round(const Op& op, Effort* effort, bool* done);
   Status combine_mapped(const Op& op, Effort* effort, bool* done);
   Status combine_by_gets(const Op& op, Effort* effort, bool* done);
   Status get_source(const Op& op, const Source& source, Effort* effort, bool* done);
@@ -150,6 +153,16 @@ class LaneRun {
   Status reap(Effort* effort, std::optional<Pending>* finished);
   Status post_recv(const Op& op, std::uint32_t most, bool bounced);
   Status add_message(const Op& op, const Pending& message);
+  // Bytes of data in the longest message of the op, and of a message of so many.
+  std::size_t segment(const Op& op) const;
+  static std::size_t wire_bytes(const Op& op, std::size_t bytes) {
+    return op.format == RODA_WIRE_NONE ? bytes : roda_wire_bytes(op.format, bytes / sizeof(float));
+  }
+  // Room in encoded_ for what the op encodes, all of it one message that may be sent in parts.
+  Status begin_message(const Op& op, const Operand& operand);
+  bool is_encoded(const Operand& sent) const;
+  // The next part of it: as long as the longest message.
+  char* encode(const Op& op, const Operand& operand);
   void push(roda_request* request, std::size_t bytes);
   const char* local(std::uint32_t index) const { return static_cast<const char*>(mapped_[index]); }
   Status no_reduction(int code) const;
@@ -185,6 +198,9 @@ class LaneRun {
   std::vector<Send> sends_;
   std::vector<const void*> mapped_;  // sources of the combine under way, null: must be fetched
   WorkMemory bounce_;
+  WorkMemory encoded_;  // messages of the slice, until it is over
+  std::size_t encoded_end_ = 0;
+  std::size_t rounded_message_ = 0;                       // of the last kRound
   std::shared_ptr<DeviceEvent> device_work_;              // behind the copies and reductions under way there
   std::shared_ptr<DeviceEvent> part_work_[kMostPending];  // [part of bounce_] behind the reduction that reads it
 };

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/schedule/format.h"
 #include "core/execute/schedule/run.h"
 #include "core/execute/slices.h"
 #include "plugins/base/invariant.h"
@@ -63,6 +64,10 @@ class ProgramStage final : public Stage {
     if (is_adasum && args.queue != nullptr) {
       return Status::unsupported("Adasum works in host memory alone");
     }
+    const bool has_format = args.dtype == RODA_FLOAT32 && args.op == RODA_SUM && args.queue == nullptr;
+    if (program_.is_formatted && !has_format) {
+      return Status::unsupported(program_.algorithm + " sums float32 in host memory, and nothing else");
+    }
     if (program_.one_sided() && args.slot >= group_.slots()) {
       return Status::invalid("slot " + std::to_string(args.slot) + " of " + std::to_string(group_.slots()));
     }
@@ -88,7 +93,8 @@ class ProgramStage final : public Stage {
       return begin_slices();  // whose place among the group's own collectives is fixed here
     }
     const bool in_blocks = program_.one_sided();
-    layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices().bytes, in_blocks);
+    layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices().bytes, in_blocks,
+                 program_.is_formatted ? schedule::kFormatGrain * sizeof(float) : kLine);
     runs_.reset(layout_.slices());
     return {};
   }

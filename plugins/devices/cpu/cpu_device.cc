@@ -141,6 +141,15 @@ bool adasum_weigh(void* to, const void* a, const void* b, std::size_t count, std
   return function != nullptr;
 }
 
+void encode(std::int32_t format, void* message, const float* values, std::size_t count, std::uint64_t first,
+            std::uint64_t seed) {
+  kernels().encode[format](message, values, count, first, seed);
+}
+
+void decode(std::int32_t format, float* to, const float* local, const void* message, std::size_t count) {
+  kernels().decode[format](to, local, message, count);
+}
+
 }  // namespace roda::cpu
 
 const roda_device* roda_cpu_device(void) {

@@ -21,6 +21,13 @@ bool adasum_dots(const void* a, const void* b, std::size_t count, std::int32_t d
 bool adasum_weigh(void* to, const void* a, const void* b, std::size_t count, std::int32_t dtype, double weight_a,
                   double weight_b);
 
+// A message in the wire format, RODA_WIRE_NONE excepted: roda_wire_bytes(format, count) of them, equal on every
+// processor. `first`: the number of values[0] among those that the seed is for, which stochastic formats draw by.
+void encode(std::int32_t format, void* message, const float* values, std::size_t count, std::uint64_t first,
+            std::uint64_t seed);
+// to[i] = local[i] + what the message holds; that alone where `local` is null. `to` may be `local`.
+void decode(std::int32_t format, float* to, const float* local, const void* message, std::size_t count);
+
 }  // namespace roda::cpu
 
 // Lives as long as the process. Streams are NULL. Memory that alloc hands out is zeroed by nobody, aligned to 64 bytes,

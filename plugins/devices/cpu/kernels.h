@@ -28,12 +28,22 @@ using DotsFunction = void (*)(const void* a, const void* b, std::size_t count, d
 using WeighFunction = void (*)(void* to, const void* a, const void* b, std::size_t count, double weight_a,
                                double weight_b);
 
+// A message in a format of roda_wire_formats: roda_wire_bytes(format, count) of them. The bytes are the same on every
+// processor. Of a stochastic format, how an element is rounded follows from `seed` and its number, which is `first` for
+// values[0]: not from where a message begins.
+using EncodeFunction = void (*)(void* message, const float* values, std::size_t count, std::uint64_t first,
+                                std::uint64_t seed);
+// to[i] = local[i] + what the message holds, or that alone where `local` is null. `to` may be `local`.
+using DecodeFunction = void (*)(float* to, const float* local, const void* message, std::size_t count);
+
 struct Kernels {
   const char* isa;
   ReduceFunction reduce[RODA_DTYPE_COUNT][RODA_REDUCE_OP_COUNT];  // null where the op has no meaning here
   ScaleFunction scale[RODA_DTYPE_COUNT];
-  DotsFunction dots[RODA_DTYPE_COUNT];    // floating point alone, null for others
-  WeighFunction weigh[RODA_DTYPE_COUNT];  // likewise
+  DotsFunction dots[RODA_DTYPE_COUNT];            // floating point alone, null for others
+  WeighFunction weigh[RODA_DTYPE_COUNT];          // likewise
+  EncodeFunction encode[RODA_WIRE_FORMAT_COUNT];  // null: RODA_WIRE_NONE
+  DecodeFunction decode[RODA_WIRE_FORMAT_COUNT];
 };
 
 // The best set that this processor runs.

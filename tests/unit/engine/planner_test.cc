@@ -322,5 +322,66 @@ TEST(Planner, ExplainsWhatIsComposed) {
   EXPECT_NE(words.find("levels/hierarchical  not usable: all ranks are on one host"), std::string::npos) << words;
 }
 
+// Formats are for what crosses between hosts, of float32, to be summed; all else runs as if the rule were not there.
+TEST(Planner, EncodesBetweenHostsAlone) {
+  const std::string rule = "allreduce@between = far/ordered/int8";
+  const std::string plain =
+      "reducescatter on each host by near/direct, then allreduce across hosts by far/ring, then "
+      "allgather on each host by near/direct";
+  std::string encoded = plain;
+  encoded.replace(encoded.find("far/ring"), 8, "far/ordered/int8");
+  PlanQuery q = allreduce(64 << 20, {2, 2});
+  EXPECT_EQ(described(planner(), q), plain);
+  EXPECT_EQ(described(planner(rule), q), encoded);
+  EXPECT_EQ(described(planner("allreduce@between:64K-inf = far/ordered/int8"), q), encoded);
+  EXPECT_EQ(described(planner(rule), allreduce(64 << 20, {1, 1})), "allreduce by far/ordered/int8");
+  EXPECT_EQ(described(planner(rule), allreduce(64 << 20, {3})), "allreduce by near/direct");
+  q.op = RODA_MAX;
+  EXPECT_EQ(described(planner(rule), q), plain);
+  q.op = RODA_SUM;
+  q.dtype = RODA_FLOAT64;
+  EXPECT_EQ(described(planner(rule), q), plain);
+}
+
+TEST(Planner, SaysWhyThereIsNoFormat) {
+  const auto words = [](const std::string& rules, const PlanQuery& q) {
+    return explain(planner(rules), q, Topology(), Form::kWords);
+  };
+  const std::string rule = "allreduce = far/ring/int8";
+  PlanQuery q = allreduce(1 << 20, {2, 2});
+  EXPECT_NE(words(rule, q).find("far/ring/int8  not usable: formats are for messages between hosts, and some ranks "
+                                "share a host here"),
+            std::string::npos);
+  q = allreduce(1 << 20, {1, 1, 1});
+  q.dtype = RODA_INT32;
+  EXPECT_NE(words(rule, q).find("not usable: formats are for float32, not for int32"), std::string::npos);
+  q.dtype = RODA_FLOAT32;
+  q.op = RODA_MIN;
+  EXPECT_NE(words(rule, q).find("not usable: formats are for sums, not for min"), std::string::npos);
+  q.op = RODA_SUM;
+  EXPECT_NE(words("allreduce = far/recursive_doubling/int8", q)
+                .find("not usable: recursive_doubling/int8 does not run on 3 ranks"),
+            std::string::npos);
+}
+
+TEST(Planner, ExplainsWhatFormatsComeTo) {
+  const Planner p = planner("allreduce@between = far/ordered/int8");
+  const PlanQuery q = allreduce(64 << 20, {2, 2});
+  const std::string words = explain(p, q, Topology(), Form::kWords);
+  EXPECT_NE(words.find("int8: a rank sends 8519680 bytes"), std::string::npos) << words;
+  EXPECT_NE(
+      words.find("for 33554432; what it contributes is rounded 2 times at most, so sums are off by at most 0.0079 "
+                 "of what the ranks' largest magnitudes in the block add up to"),
+      std::string::npos)
+      << words;
+  const auto formats = nlohmann::json::parse(explain(p, q, Topology(), Form::kJson))["formats"];
+  EXPECT_EQ(formats["names"], "int8");
+  EXPECT_EQ(formats["bytes_meant"], 32 << 20);
+  EXPECT_EQ(formats["bytes_sent"], (8 << 20) + (32 << 20) / 256);
+  EXPECT_EQ(formats["roundings"], 2);
+  const auto plain = nlohmann::json::parse(explain(planner(), q, Topology(), Form::kJson));
+  EXPECT_FALSE(plain.contains("formats"));
+}
+
 }  // namespace
 }  // namespace roda::engine

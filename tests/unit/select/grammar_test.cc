@@ -66,6 +66,17 @@ TEST(Grammar, PrintsInOneForm) {
   EXPECT_EQ(table("broadcast:64K-inf=a/direct").to_text(), "broadcast:64K-inf = a/direct\n");
 }
 
+TEST(Grammar, FormatsStandBehindAlgorithms) {
+  const Table parsed = table("allreduce@between:64K-inf = !tcp/ring/int4, */ordered/int8_stochastic, */ring");
+  EXPECT_TRUE(parsed.rules()[0].between);
+  EXPECT_EQ(parsed.rules()[0].memory, std::nullopt);
+  EXPECT_EQ(parsed.rules()[0].options,
+            (std::vector<Option>{{"tcp", "ring/int4"}, {"*", "ordered/int8_stochastic"}, {"*", "ring"}}));
+  EXPECT_EQ(parsed.to_text(), "allreduce@between:64K-inf = !tcp/ring/int4, */ordered/int8_stochastic, */ring\n");
+  EXPECT_EQ(table(parsed.to_text()).hash(), parsed.hash());
+  EXPECT_NE(table("allreduce = a/ring/int8").hash(), table("allreduce = a/ring/int4").hash());
+}
+
 TEST(Grammar, WhatIsPrintedReadsBackTheSame) {
   const Table all = Table::defaults().overridden_by(table("alltoall@cuda:7-8M[2-9]=!shm/direct,*/pairwise"));
   const Table again = table(all.to_text());
@@ -89,7 +100,7 @@ TEST(GrammarErrors, NameRuleLineAndColumn) {
             "rule 2 (line 1, column 19): unknown collective 'all_reduce'; known: allreduce, allgather, broadcast, "
             "adasum, alltoall, barrier, reducescatter, reduce");
   EXPECT_EQ(error_of("barrier@disk = a/signal"),
-            "rule 1 (line 1, column 9): unknown memory kind 'disk'; known: host, cuda");
+            "rule 1 (line 1, column 9): unknown place 'disk'; known: host, cuda, between");
 }
 
 TEST(GrammarErrors, Sizes) {
@@ -132,6 +143,24 @@ TEST(GrammarErrors, Options) {
             "rule 1 (line 1, column 11): unknown algorithm 'ring' for barrier; known: native, dissemination, signal");
   EXPECT_EQ(error_of("=a/signal"), "rule 1 (line 1, column 1): expected a collective, not '='");
   EXPECT_EQ(error_of("\x01"), "rule 1 (line 1, column 1): expected a collective, not a character out of place");
+}
+
+TEST(GrammarErrors, Formats) {
+  const std::string place = "rule 1 (line 1, column 20): ";
+  EXPECT_EQ(error_of("allreduce = a/ring/int7"),
+            place +
+                "unknown format 'int7'; known: bf16, fp16, fp8, int8, int4, bf16_stochastic, int8_stochastic, "
+                "int4_stochastic");
+  EXPECT_EQ(error_of("allreduce = a/ring/"),
+            place +
+                "unknown format the end of the rule; known: bf16, fp16, fp8, int8, int4, bf16_stochastic, "
+                "int8_stochastic, int4_stochastic");
+  EXPECT_EQ(error_of("allgather = a/ring/int8"), place + "formats are for allreduce, not for allgather");
+  EXPECT_EQ(error_of("allreduce = a/direct/int8"),
+            "rule 1 (line 1, column 22): direct works on its peers' memory and sends nothing that could have a format");
+  EXPECT_EQ(error_of("allreduce = levels/hierarchical/int8"),
+            "rule 1 (line 1, column 33): hierarchical has no format of its own: name an algorithm of messages, as in "
+            "allreduce@between = tcp/ring/int8");
 }
 
 TEST(GrammarErrors, NobodyNeedsToAskForThem) { EXPECT_FALSE(Table::parse("nonsense", nullptr)); }

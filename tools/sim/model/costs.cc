@@ -94,6 +94,8 @@ class Translator {
       const bool reads = step.kind == OpKind::kSend || step.kind == OpKind::kPut || step.kind == OpKind::kDots;
       const Operand& data = reads ? step.src : step.dst;
       op.bytes = fraction(data);
+      const roda_wire_format_entry& format = roda_wire_formats[step.format];
+      op.wire = (8.0 * format.scale / format.block + format.bits) / 32;
       const bool had_data = step.src.count > 0 || step.dst.count > 0;
       const bool is_small = step.src.space == Space::kProducts || step.dst.space == Space::kProducts;
       if (had_data && op.bytes == 0 && !is_small) continue;

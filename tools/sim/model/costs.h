@@ -28,6 +28,7 @@ struct Cost {
   std::int8_t blocked_by = 0;  // 1: not before the lane's last send has left, 2: the one before that, ...; 0: at once
   std::int32_t peer = -1;      // -1: none
   double bytes = 0;
+  double wire = 1;       // of a message: so much of its bytes travels, the rest is spared by a wire format
   bool follows = false;  // to or from another peer in the same step as the op before
 
   friend bool operator==(const Cost&, const Cost&) = default;

@@ -56,7 +56,8 @@ Time Playback::request_time(const Slot& slot) const {
 }
 
 Time Playback::work(const Cost& op, double bytes) const {
-  if (op.kind == StepKind::kRecv || op.kind == StepKind::kGet) return 0;
+  const bool is_there = op.kind == StepKind::kGet || (op.kind == StepKind::kRecv && op.wire == 1);
+  if (is_there) return 0;
   const double rate = op.kind == StepKind::kCopy ? cluster_.copy_GBps : cluster_.reduce_GBps;
   return rounded(bytes * kPicosecondsPerByte / rate);
 }
@@ -273,7 +274,7 @@ void Playback::post(std::int32_t actor, std::int32_t run, std::int32_t lane, con
   const std::int32_t count = signal ? 1 : segments(piece.stage, bytes);
   const std::int32_t tag = signal ? signal_tag(piece.stage, state.part, op.signal)
                                   : lane_tag(piece.stage, state, lane % lanes_of(actor, piece.stage));
-  const Message message{bytes / count, piece.piece * tags_ + tag, cause};
+  const Message message{bytes * op.wire / count, piece.piece * tags_ + tag, cause};
   if (gets(op.kind)) {
     const Time arrival = now_ + request_time(actors_.actors[at(actor)].slots[at(op.peer)]);
     for (std::int32_t i = 0; i < count; ++i) add_event(arrival, What::kRequest, self.in[at(op.peer)], message);

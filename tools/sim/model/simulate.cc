@@ -240,7 +240,7 @@ class Simulation {
           if (receives || schedule::is_local(kind)) continue;
           const Slot& slot = actor.slots[static_cast<std::size_t>(op.peer)];
           LevelTraffic& level = outcome_.levels[static_cast<std::size_t>(slot.level)];
-          level.bytes += times * op.bytes * part;
+          level.bytes += times * op.bytes * op.wire * part;
           level.messages +=
               times * std::max(1.0, std::ceil(op.bytes * part / engine.stages[stage].segment_bytes - 1e-9));
         }

@@ -122,6 +122,38 @@ typedef enum roda_collective {
 #undef RODA_ENTRY
 } roda_collective;
 
+/* How float32 data may travel in messages between hosts: in blocks of so many elements that share a scale, which comes
+ * first, in so many bytes. `error`: the most that one element is off by, as a share of its block's largest magnitude
+ * (float16: and 3e-8 more). A last block that is short has its own bytes alone, of int4 as many as any.
+ *
+ *   bf16, fp16   the 16-bit floats; infinities and NaNs stay, fp16 makes infinity of what is past 65504
+ *   fp8          e4m3 times a power of two
+ *   int8         -127..127 times a scale of 16 significant bits
+ *   int4         -7..7 times a scale in bfloat16; element i in the low half of byte i, i + 16 in the high one
+ *
+ * In blocks of the last three a NaN, an infinity or a magnitude above 3e38 makes all of it NaN, and magnitudes below
+ * 2^-100 alone make all of it zero. What was decoded encodes to the same bytes again. Stochastic ones round up as often
+ * as the rest is near the next value above; the others to the nearest, halves to even. */
+#define RODA_WIRE_FORMATS(X)                                     \
+  X(NONE, 0, "none", 1, 0, 32, 0, 0.0)                           \
+  X(BF16, 1, "bf16", 1, 0, 16, 0, 0.003907)                      \
+  X(FP16, 2, "fp16", 1, 0, 16, 0, 0.0004884)                     \
+  X(FP8, 3, "fp8", 256, 4, 8, 0, 0.0626)                         \
+  X(INT8, 4, "int8", 256, 4, 8, 0, 0.00394)                      \
+  X(INT4, 5, "int4", 32, 2, 4, 0, 0.0721)                        \
+  X(BF16_STOCHASTIC, 6, "bf16_stochastic", 1, 0, 16, 1, 0.0079)  \
+  X(INT8_STOCHASTIC, 7, "int8_stochastic", 256, 4, 8, 1, 0.0079) \
+  X(INT4_STOCHASTIC, 8, "int4_stochastic", 32, 2, 4, 1, 0.1441)
+
+typedef enum roda_wire_format {
+#define RODA_ENTRY(symbol, number, name, block, scale, bits, is_stochastic, error) RODA_WIRE_##symbol = number,
+  RODA_WIRE_FORMATS(RODA_ENTRY)
+#undef RODA_ENTRY
+#define RODA_ENTRY(symbol, number, name, block, scale, bits, is_stochastic, error) +1
+      RODA_WIRE_FORMAT_COUNT = RODA_WIRE_FORMATS(RODA_ENTRY)
+#undef RODA_ENTRY
+} roda_wire_format;
+
 typedef enum roda_memory_kind {
   RODA_MEMORY_HOST = 0,
   RODA_MEMORY_CUDA = 1,
@@ -186,6 +218,29 @@ RODA_TABLE roda_collective_entry roda_collectives[] = {
 #undef RODA_ENTRY
         {"?", "?", "Operation", RODA_NOTHING, RODA_NOTHING, 0},
 };
+
+typedef struct roda_wire_format_entry {
+  const char* name;
+  uint16_t block;
+  uint8_t scale;
+  uint8_t bits; /* of an element */
+  uint8_t is_stochastic;
+  double error;
+} roda_wire_format_entry;
+
+RODA_TABLE roda_wire_format_entry roda_wire_formats[] = {
+#define RODA_ENTRY(symbol, number, name, block, scale, bits, is_stochastic, error) \
+  {name, block, scale, bits, is_stochastic, error},
+    RODA_WIRE_FORMATS(RODA_ENTRY)
+#undef RODA_ENTRY
+};
+
+/* Bytes of a message of so many elements in a known format. */
+RODA_LOOKUP size_t roda_wire_bytes(int32_t format, size_t elements) {
+  const roda_wire_format_entry* entry = &roda_wire_formats[format];
+  const size_t blocks = (elements + entry->block - 1) / entry->block;
+  return blocks * entry->scale + (entry->bits < 8 ? blocks * entry->block : elements) * entry->bits / 8;
+}
 
 RODA_LOOKUP const roda_dtype_entry* roda_dtype_of(int32_t dtype) {
   return &roda_dtypes[dtype >= 0 && dtype < RODA_DTYPE_COUNT ? dtype : RODA_DTYPE_COUNT];

@@ -1,0 +1,163 @@
+#include "algorithms/schedule/format.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "algorithms/index.h"
+#include "algorithms/schedule/build.h"
+#include "algorithms/schedule/verifier.h"
+
+namespace roda::schedule {
+namespace {
+
+bool has(const Range& range, Space space, std::int32_t chunk) { return overlap(range, {space, chunk, 1}); }
+
+// Whether the rank goes on with the chunk as it is after step `step` of the lane.
+bool is_kept(const std::vector<Step>& steps, std::size_t step, Space space, std::int32_t chunk) {
+  for (std::size_t i = step + 1; i < steps.size(); ++i) {
+    const Step& later = steps[i];
+    if (later.kind == StepKind::kSend) continue;
+    const bool is_read =
+        has(later.src, space, chunk) || (later.kind == StepKind::kReduce && has(later.dst, space, chunk));
+    if (is_read) return true;
+    if (has(later.dst, space, chunk)) return false;
+  }
+  return space == Space::kOutput;
+}
+
+// One lane. A chunk that came by a formatted message is rounded already, until it is written over.
+class Formatter {
+ public:
+  Formatter(const std::vector<Step>& steps, std::int32_t format) : steps_(steps), format_(format) {}
+
+  std::vector<Step> run() {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      Step step = steps_[i];
+      const bool is_message = needs_of(step.kind) == kNeedsMessages && step.src.count + step.dst.count > 0;
+      if (step.kind == StepKind::kSend && must_round(i)) {
+        made_.push_back(step::round(step.src, format_));
+        mark(step.src, true);
+      }
+      if (is_message) step.format = format_;
+      made_.push_back(step);
+      if (writes_locally(step.kind)) mark(step.dst, step.kind == StepKind::kRecv);
+    }
+    return std::move(made_);
+  }
+
+ private:
+  bool must_round(std::size_t step) const {
+    const Range& sent = steps_[step].src;
+    for (std::int32_t chunk = sent.first; chunk < sent.first + sent.count; ++chunk) {
+      const auto known = rounded_.find({sent.space, chunk});
+      const bool is_rounded = known != rounded_.end() && known->second;
+      if (!is_rounded && is_kept(steps_, step, sent.space, chunk)) return true;
+    }
+    return false;
+  }
+
+  void mark(const Range& range, bool rounded) {
+    for (std::int32_t chunk = range.first; chunk < range.first + range.count; ++chunk) {
+      rounded_[{range.space, chunk}] = rounded;
+    }
+  }
+
+  const std::vector<Step>& steps_;
+  const std::int32_t format_;
+  std::vector<Step> made_;
+  std::map<std::pair<Space, std::int32_t>, bool> rounded_;
+};
+
+Rounding prove(const Algorithm& formatted, int size) {
+  std::vector<Schedule> ranks;
+  for (int rank = 0; rank < size; ++rank) ranks.push_back(formatted.make(rank, size, 0));
+  Rounding proved;
+  if (const auto wrong = verify(ranks, &proved.most)) proved.wrong = wrong->to_text();
+  return proved;
+}
+
+struct Formatted {
+  std::string name;
+  Algorithm algorithm;
+};
+
+// Every algorithm that can have a format, in each.
+std::deque<Formatted> all_formatted() {
+  std::deque<Formatted> all;
+  for (const Algorithm* base : algorithms()) {
+    for (std::int32_t format = 1; format < RODA_WIRE_FORMAT_COUNT && unformattable(*base).empty(); ++format) {
+      Formatted& made = all.emplace_back();
+      made.name = base->name + std::string("/") + roda_wire_formats[format].name;
+      made.algorithm = *base;
+      made.algorithm.name = made.name.c_str();
+      made.algorithm.format = format;
+      made.algorithm.in_rank_order = false;  // its bits are no other algorithm's
+      made.algorithm.make = [base, format, name = made.name](int rank, int size, int root) {
+        Schedule schedule = with_format(base->make(rank, size, root), format);
+        schedule.algorithm = name;
+        return schedule;
+      };
+      made.algorithm.accepts = [base, &made](int size) {
+        return size <= kMostFormatted && base->accepts(size) && rounding_of(made.algorithm, size).wrong.empty();
+      };
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Schedule with_format(Schedule schedule, std::int32_t format) {
+  for (Lane& lane : schedule.lanes) lane.steps = Formatter(lane.steps, format).run();
+  return schedule;
+}
+
+std::optional<std::int32_t> find_format(std::string_view name) {
+  for (std::int32_t format = 1; format < RODA_WIRE_FORMAT_COUNT; ++format) {
+    if (name == roda_wire_formats[format].name) return format;
+  }
+  return std::nullopt;
+}
+
+std::string unformattable(const Algorithm& algorithm) {
+  if (algorithm.collective != Collective::kAllreduce) {
+    return std::string("formats are for allreduce, not for ") + collective_name(algorithm.collective);
+  }
+  if (is_one_sided(algorithm.needs)) {
+    return std::string(algorithm.name) + " works on its peers' memory and sends nothing that could have a format";
+  }
+  return "";
+}
+
+const Algorithm* find_formatted(Collective collective, std::string_view name) {
+  if (name.find('/') == std::string_view::npos) return nullptr;
+  static const std::deque<Formatted> all = all_formatted();
+  const auto found = std::ranges::find_if(all, [&](const Formatted& formatted) {
+    return formatted.algorithm.collective == collective && formatted.name == name;
+  });
+  return found == all.end() ? nullptr : &found->algorithm;
+}
+
+// All formats that round alike have the same proof.
+const Rounding& rounding_of(const Algorithm& formatted, int size) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::string_view, bool, int>, Rounding> proved;
+  const std::string_view name(formatted.name);
+  const bool is_stochastic = roda_wire_formats[formatted.format].is_stochastic != 0;
+  const std::scoped_lock lock(mutex);
+  const auto [found, is_new] = proved.try_emplace({name.substr(0, name.find('/')), is_stochastic, size});
+  if (is_new) found->second = prove(formatted, size);
+  return found->second;
+}
+
+double error_bound(std::int32_t format, int roundings) {
+  return std::pow(1 + roda_wire_formats[format].error, roundings) - 1;
+}
+
+}  // namespace roda::schedule

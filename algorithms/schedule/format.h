@@ -1,0 +1,46 @@
+// Algorithms whose messages travel in a wire format (roda_wire_formats): fewer bytes, and sums that are still float32.
+//
+// An allreduce of messages in a format is an algorithm like any other, named "ring/int8". Any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "algorithms/schedule/schedule.h"
+
+namespace roda::schedule {
+
+// Blocks of a message begin at multiples of this many elements of the data, however that is cut.
+inline constexpr std::size_t kFormatGrain = 256;
+
+// Groups that are larger run unformatted: proofs take time.
+inline constexpr int kMostFormatted = 64;
+
+// All messages of the schedule in the format. Whoever sends what it goes on with rounds that first: every rank has it
+// as the message says.
+Schedule with_format(Schedule schedule, std::int32_t format);
+
+// nullopt: no format of that name.
+std::optional<std::int32_t> find_format(std::string_view name);
+
+// Why an algorithm can't have a format, whatever the number of ranks; empty: it can.
+std::string unformattable(const Algorithm& algorithm);
+
+// "ring/int8"; nullptr: there is no such algorithm or format, or the algorithm can't have one.
+const Algorithm* find_formatted(Collective collective, std::string_view name);
+
+// What is proved of a formatted algorithm on so many ranks, 1 to kMostFormatted.
+struct Rounding {
+  std::string wrong;  // empty: all ranks end with the same bits
+  int most = 0;       // roundings that some contribution goes through, at most
+};
+const Rounding& rounding_of(const Algorithm& formatted, int size);
+
+// What so many roundings of a contribution come to, at most: as a share of the sum, over the ranks, of the largest
+// magnitudes of their blocks.
+double error_bound(std::int32_t format, int roundings);
+
+}  // namespace roda::schedule

@@ -1,0 +1,112 @@
+// Messages in wire formats: every rank ends with the same bits, and how often a contribution is rounded is counted.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule/format.h"
+#include "tests/unit/algorithms/schedules.h"
+
+namespace roda::schedule {
+namespace {
+
+const Algorithm& formatted(const std::string& name) {
+  const Algorithm* found = find_algorithm(Collective::kAllreduce, name);
+  EXPECT_NE(found, nullptr) << name;
+  return *found;
+}
+
+bool is_power_of_two(int size) { return std::has_single_bit(static_cast<unsigned>(size)); }
+
+int log2_of(int size) { return static_cast<int>(std::bit_width(static_cast<unsigned>(size))) - 1; }
+
+TEST(Format, RoundsAsOftenAsTheWayIsLong) {
+  for (int size = 2; size <= kMostFormatted; ++size) {
+    const auto most = [&](const std::string& name) {
+      const Rounding& proved = rounding_of(formatted(name), size);
+      EXPECT_EQ(proved.wrong, "") << name << " of " << size;
+      EXPECT_TRUE(formatted(name).accepts(size)) << name << " of " << size;
+      return proved.most;
+    };
+    EXPECT_EQ(most("ordered/int8"), 2);
+    EXPECT_EQ(most("ring/int8"), size);
+    EXPECT_EQ(most("ring/bf16_stochastic"), size);
+    EXPECT_EQ(most("rabenseifner/int4"), log2_of(size) + (is_power_of_two(size) ? 1 : 2));
+    EXPECT_LE(most("binomial/fp16"), log2_of(size) + 2);
+    EXPECT_LE(most("double_binary_tree/fp8"), log2_of(size) + 3);
+  }
+}
+
+// Folded ranks get a result that was rounded for them alone, and ranks that draw apart come to other sums.
+TEST(Format, IsRefusedWhereRanksWouldEndWithOtherBits) {
+  for (int size = 2; size <= kMostFormatted; ++size) {
+    EXPECT_EQ(formatted("recursive_doubling/int8_stochastic").accepts(size), size == 2) << size;
+    const Algorithm& nearest = formatted("recursive_doubling/bf16");
+    EXPECT_EQ(nearest.accepts(size), is_power_of_two(size)) << size;
+    if (!is_power_of_two(size)) continue;
+    EXPECT_EQ(rounding_of(nearest, size).most, log2_of(size));
+  }
+  EXPECT_TRUE(contains(rounding_of(formatted("recursive_doubling/bf16"), 3).wrong, "rounded otherwise"));
+  EXPECT_FALSE(formatted("ring/int8").accepts(kMostFormatted + 1));
+}
+
+TEST(Format, BelongsToMessagesOfAllreduces) {
+  for (const char* name :
+       {"direct/int8", "twoshot/int8", "ring/int7", "ring/", "/int8", "ring/int8/int8", "ring/none"}) {
+    EXPECT_EQ(find_algorithm(Collective::kAllreduce, name), nullptr) << name;
+  }
+  EXPECT_EQ(find_algorithm(Collective::kAllgather, "ring/int8"), nullptr);
+  auto ranks = by_hand(Collective::kAllgather, 2, {{}, {}});
+  steps_of(ranks, 0) = {step::round(output(0), RODA_WIRE_INT8)};
+  EXPECT_TRUE(contains(verdict(ranks), "only an allreduce's messages have formats"));
+  ranks = by_hand(Collective::kAllreduce, 1, {{step::copy(output(0), output(0))}, {}});
+  steps_of(ranks, 0)[0].format = RODA_WIRE_INT8;
+  EXPECT_TRUE(contains(verdict(ranks), "is no message that has a format"));
+  steps_of(ranks, 0) = {step::round(output(0), RODA_WIRE_NONE)};
+  EXPECT_TRUE(contains(verdict(ranks), "rounds to no format"));
+}
+
+// The verifier finds a rank that keeps what it had instead of what it sent, and one that decodes otherwise.
+TEST(Format, NeedsEveryRoundingAndEqualFormats) {
+  for (const char* name :
+       {"ordered/int8", "ring/int8", "rabenseifner/int8", "binomial/int8", "recursive_doubling/int8"}) {
+    const int size = 4;
+    int rounds = 0, messages = 0;
+    for (int rank = 0; rank < size; ++rank) {
+      const std::size_t steps = formatted(name).make(rank, size, 0).lanes[0].steps.size();
+      for (std::size_t i = 0; i < steps; ++i) {
+        auto ranks = schedules_of(Collective::kAllreduce, name, size);
+        std::vector<Step>& own = steps_of(ranks, rank);
+        if (own[i].kind == StepKind::kRound) {
+          own.erase(own.begin() + static_cast<long>(i));
+          ++rounds;
+        } else if (own[i].format != RODA_WIRE_NONE) {
+          own[i].format = RODA_WIRE_INT4;
+          ++messages;
+        } else {
+          continue;
+        }
+        EXPECT_NE(verdict(ranks), "right") << name << " rank " << rank << " step " << i;
+      }
+    }
+    EXPECT_GT(rounds, 0) << name;
+    EXPECT_GT(messages, 0) << name;
+  }
+}
+
+TEST(Format, BoundsGrowWithRoundings) {
+  EXPECT_NEAR(error_bound(RODA_WIRE_INT8, 1), 0.00394, 1e-12);
+  EXPECT_NEAR(error_bound(RODA_WIRE_INT8, 2), 0.0079, 1e-4);
+  EXPECT_EQ(error_bound(RODA_WIRE_INT4, 0), 0);
+}
+
+TEST(Format, IsShownWithTheStep) {
+  const std::string text = to_text(formatted("ordered/int4").make(0, 2, 0));
+  EXPECT_TRUE(contains(text, "allreduce/ordered/int4 rank 0 of 2"));
+  EXPECT_TRUE(contains(text, "send output[1] to 1 in int4"));
+  EXPECT_TRUE(contains(text, "round output[0] in int4"));
+}
+
+}  // namespace
+}  // namespace roda::schedule

@@ -1,0 +1,151 @@
+// Allreduces whose messages have a wire format: values within the proved bound, the same bits on every rank, and the
+// same again.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule/format.h"
+#include "tests/unit/execute/world.h"
+
+namespace roda::execute::testing {
+namespace {
+
+using schedule::Collective;
+using Values = std::vector<float>;
+
+Values noise_of(int rank, std::size_t count) {
+  std::mt19937 random(static_cast<unsigned>(rank) + 3);
+  std::normal_distribution<float> noise(0, 1);
+  Values all(count);
+  for (float& v : all) v = std::ldexp(noise(random), static_cast<int>(random() % 5));
+  return all;
+}
+
+struct Case {
+  std::string algorithm;
+  int size = 2;
+  std::size_t count = 1;
+  std::uint64_t launch = 1;
+};
+
+// What every rank ends with; it is the same on all of them.
+Values sum_of(const Case& c, const ExecuteOptions& options, const std::vector<Values>& inputs) {
+  std::vector<Values> outputs(static_cast<std::size_t>(c.size));
+  run_world(c.size, options, [&](Rank& self) {
+    const auto me = static_cast<std::size_t>(self.rank);
+    outputs[me] = Values(c.count, -1);
+    StageArgs args;
+    args.count = c.count;
+    args.launch = c.launch;
+    args.input = inputs[me].data();
+    args.output = outputs[me].data();
+    const Status status = self.run(c.algorithm, args);
+    ASSERT_TRUE(status.ok()) << status.message();
+  });
+  for (const Values& output : outputs) {
+    EXPECT_EQ(std::memcmp(output.data(), outputs.front().data(), c.count * sizeof(float)), 0) << c.algorithm;
+  }
+  return outputs.front();
+}
+
+std::vector<Values> inputs_of(const Case& c) {
+  std::vector<Values> inputs;
+  for (int rank = 0; rank < c.size; ++rank) inputs.push_back(noise_of(rank, c.count));
+  return inputs;
+}
+
+void check_bound(const Case& c, const std::vector<Values>& inputs, const Values& sums) {
+  const schedule::Algorithm& algorithm = *schedule::find_algorithm(Collective::kAllreduce, c.algorithm);
+  const std::size_t block = roda_wire_formats[algorithm.format].block;
+  const double bound = schedule::error_bound(algorithm.format, schedule::rounding_of(algorithm, c.size).most);
+  for (std::size_t begin = 0; begin < c.count; begin += block) {
+    const std::size_t end = std::min(begin + block, c.count);
+    double largest = 0;
+    for (const Values& input : inputs) {
+      float most = 0;
+      for (std::size_t i = begin; i < end; ++i) most = std::max(most, std::abs(input[i]));
+      largest += double{most};
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      double exact = 0;
+      for (const Values& input : inputs) exact += double{input[i]};
+      ASSERT_NEAR(sums[i], exact, bound * largest + 1e-5 * largest) << c.algorithm << " of " << c.size << ", " << i;
+    }
+  }
+}
+
+TEST(Format, SumsWithinTheBoundTheSameOnAllRanksAndAgain) {
+  for (const char* base : {"ordered", "ring", "rabenseifner", "recursive_doubling", "binomial", "double_binary_tree"}) {
+    for (int format = 1; format < RODA_WIRE_FORMAT_COUNT; ++format) {
+      for (const int size : {2, 3, 4}) {
+        const std::string name = base + std::string("/") + roda_wire_formats[format].name;
+        if (!schedule::find_algorithm(Collective::kAllreduce, name)->accepts(size)) continue;
+        for (const std::size_t count : {1U, 1000U, 9001U}) {
+          const Case c{name, size, count};
+          const auto inputs = inputs_of(c);
+          const Values sums = sum_of(c, tiny_options(), inputs);
+          check_bound(c, inputs, sums);
+          if (count < 9000) continue;
+          EXPECT_EQ(sum_of(c, tiny_options(), inputs), sums) << name;
+        }
+      }
+    }
+  }
+}
+
+// A message is cut between blocks.
+TEST(Format, BitsDoNotDependOnTheLengthOfMessages) {
+  for (int format = 1; format < RODA_WIRE_FORMAT_COUNT; ++format) {
+    for (const char* base : {"ordered", "ring", "rabenseifner"}) {
+      const Case c{base + std::string("/") + roda_wire_formats[format].name, 3, 50'000};
+      const auto inputs = inputs_of(c);
+      const Values whole = sum_of(c, ExecuteOptions(), inputs);
+      for (const std::size_t segment : {100U, 1500U, 4096U}) {
+        ExecuteOptions options;
+        options.segment_bytes = segment;
+        EXPECT_EQ(std::memcmp(sum_of(c, options, inputs).data(), whole.data(), c.count * sizeof(float)), 0)
+            << c.algorithm << ", " << segment;
+      }
+    }
+  }
+}
+
+TEST(Format, DrawsAnewInEveryLaunch) {
+  const Case first{"ordered/int8_stochastic", 2, 5000, 1}, second{"ordered/int8_stochastic", 2, 5000, 2};
+  const auto inputs = inputs_of(first);
+  EXPECT_NE(sum_of(first, ExecuteOptions(), inputs), sum_of(second, ExecuteOptions(), inputs));
+}
+
+// One rank's overflow is told to all.
+TEST(Format, HandsOnWhatIsNoNumber) {
+  const Case c{"ring/int8", 3, 2000};
+  auto inputs = inputs_of(c);
+  inputs[1][700] = std::numeric_limits<float>::infinity();
+  const Values sums = sum_of(c, tiny_options(), inputs);
+  for (std::size_t i = 512; i < 768; ++i) ASSERT_TRUE(std::isnan(sums[i])) << i;
+  for (std::size_t i = 0; i < 512; ++i) ASSERT_TRUE(std::isfinite(sums[i])) << i;
+}
+
+TEST(Format, IsRefusedForOtherDtypesAndOperations) {
+  run_world(2, tiny_options(), [](Rank& self) {
+    double data[4] = {};
+    StageArgs args;
+    args.input = args.output = data;
+    args.count = 4;
+    args.dtype = RODA_FLOAT64;
+    const char* expected = "ring/int8 sums float32 in host memory, and nothing else";
+    EXPECT_EQ(self.run("ring/int8", args).message(), expected);
+    args.dtype = RODA_FLOAT32;
+    args.op = RODA_MAX;
+    EXPECT_EQ(self.run("ring/int8", args).message(), expected);
+  });
+}
+
+}  // namespace
+}  // namespace roda::execute::testing
