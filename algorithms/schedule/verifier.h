@@ -10,6 +10,10 @@
 // A program is played in each way in which the executor may run it: with the input apart from the output or in it, with
 // peers that look into a block or into the user's memory, out of a bucket, and ranks that differ in that.
 //
+// Of compositions besides: the members of a group make the same calls in the same order, which is all that tells native
+// ones apart; no region is read after another of its buffer was written. A library's own collective, whose insides
+// nobody sees, is played as an algorithm of messages.
+//
 // Pure functions, any thread. Cost: about ops x size of the group.
 #pragma once
 
@@ -33,15 +37,11 @@ struct Violation {
   std::string to_text() const;  // "ring: rank 2, lane 0, step 5: message"
 };
 
-// `ranks[r]` is the program of rank r. nullopt: right.
+// `*ranks[r]` is the program of rank r. nullopt: right.
+std::optional<Violation> verify(const std::vector<const Program*>& ranks);
 std::optional<Violation> verify(const std::vector<Program>& ranks);
 
 // Compiles the schedules and proves the programs.
 std::optional<Violation> verify(const std::vector<Schedule>& ranks);
-
-// Proves composed schedules, each call by the programs of its algorithm; a library's own collective, whose insides
-// nobody sees, by those of an algorithm of messages. Beside the above: the members of a group make the same calls in
-// the same order, which is all that tells native ones apart; no region is read after another of its buffer was written.
-std::optional<Violation> verify_composed(const std::vector<Schedule>& ranks);
 
 }  // namespace roda::schedule

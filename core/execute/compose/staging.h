@@ -14,7 +14,7 @@
 
 #include "core/execute/device_queue.h"
 #include "core/execute/memory.h"
-#include "core/execute/stage_pool.h"
+#include "core/execute/stage.h"
 
 namespace roda::execute {
 

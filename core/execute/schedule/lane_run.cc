@@ -70,6 +70,8 @@ Status LaneRun::step(const Op& op, Effort* effort, bool* done) {
     case OpKind::kDots:
     case OpKind::kWeigh:
       return combine_vectors(op, effort, done);
+    case OpKind::kCall:  // of compositions
+      break;
   }
   return {};
 }

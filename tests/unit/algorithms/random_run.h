@@ -214,7 +214,6 @@ class RandomRun {
         break;
       case StepKind::kDots:  // Adasum's are not run here: their results are no sums of whole numbers
       case StepKind::kWeigh:
-      case StepKind::kCall:  // no algorithm makes one
         break;
     }
   }
