@@ -14,28 +14,43 @@ using schedule::Block;
 using schedule::Call;
 using schedule::Collective;
 using schedule::is_allreduction;
+using schedule::Op;
+using schedule::Operand;
+using schedule::OpKind;
+using schedule::Program;
 using schedule::Range;
-using schedule::Schedule;
 using schedule::Space;
-using schedule::Step;
-using schedule::StepKind;
 
 namespace {
 
-void add_call(Call call, const Range& src, const Range& dst, Schedule* out) {
+Operand operand(const Range& range) { return {range.space, range.space, range.first, range.count}; }
+
+// With as many `sources` as are the last of the program's.
+void add_op(OpKind kind, const Range& src, const Range& dst, std::size_t source, std::uint32_t sources, Program* out) {
+  std::vector<Op>& ops = out->lanes.front().ops;
+  Op op{.kind = kind, .src = operand(src), .dst = operand(dst)};
+  op.source = static_cast<std::uint32_t>(source);
+  op.sources = sources;
+  op.step = static_cast<std::uint32_t>(ops.size());
+  ops.push_back(op);
+}
+
+void add_call(Call call, const Range& src, const Range& dst, Program* out) {
+  add_op(OpKind::kCall, src, dst, out->calls.size(), 0, out);
   out->calls.push_back(std::move(call));
-  out->lanes.front().steps.push_back({StepKind::kCall, 0, src, dst});
 }
 
-void add_copy(const Range& src, const Range& dst, Schedule* out) {
-  if (src != dst && dst.count > 0) out->lanes.front().steps.push_back({StepKind::kCopy, 0, src, dst});
+void add_copy(const Range& src, const Range& dst, Program* out) {
+  if (src == dst || dst.count == 0) return;
+  add_op(OpKind::kCombine, src, dst, out->sources.size(), 1, out);
+  out->sources.push_back({-1, operand(src)});
 }
 
-Range add_region(std::int32_t buffer, const std::vector<Block>& blocks, Schedule* out) {
-  const Range range{Space::kScratch, out->scratch_chunks, static_cast<std::int32_t>(blocks.size())};
+Range add_region(std::int32_t buffer, const std::vector<Block>& blocks, Program* out) {
+  const Range range{Space::kScratch, static_cast<std::int32_t>(out->scratch.size()),
+                    static_cast<std::int32_t>(blocks.size())};
   out->regions.push_back({range.first, range.count, buffer});
   out->scratch.insert(out->scratch.end(), blocks.begin(), blocks.end());
-  out->scratch_chunks += range.count;
   return range;
 }
 
@@ -43,7 +58,7 @@ Range whole(Space space, std::size_t chunks) { return {space, 0, static_cast<std
 
 // Copies chunks of `held`, which lie one behind the other from `from` on, to the order `wanted` from `to` on.
 void sort_into(const Range& from, const std::vector<Block>& held, const Range& to, const std::vector<Block>& wanted,
-               Schedule* out) {
+               Program* out) {
   std::map<Block, std::int32_t> at_place;
   for (std::size_t i = 0; i < held.size(); ++i) at_place.emplace(held[i], static_cast<std::int32_t>(i));
   Range src = from, dst = to;
@@ -59,6 +74,20 @@ void sort_into(const Range& from, const std::vector<Block>& held, const Range& t
     ++dst.count;
   }
   add_copy(src, dst, out);
+}
+
+// Compiles the call's program, of which the outline is there.
+std::optional<std::string> complete(Call* call) {
+  const Program& of = *call->program;
+  if (of.is_native) return std::nullopt;
+  const schedule::Algorithm* algorithm = schedule::find_algorithm(of.collective, of.algorithm);
+  if (algorithm == nullptr) {
+    return std::string("there is no algorithm ") + schedule::collective_name(of.collective) + "/" + of.algorithm;
+  }
+  auto made = std::make_shared<Program>();
+  auto wrong = schedule::compile(*algorithm, of.rank, of.size, of.root, made.get());
+  call->program = std::move(made);
+  return wrong;
 }
 
 }  // namespace
@@ -136,28 +165,34 @@ Part Compiler::rooted_part(std::int32_t axis, std::int32_t rank) const {
   return part;
 }
 
-Schedule Compiler::schedule(std::int32_t rank) const {
+std::optional<std::string> Compiler::compile(std::int32_t rank, Program* program) const {
+  *program = outline(rank);
+  for (Call& call : program->calls) {
+    if (auto wrong = complete(&call)) return "stage " + std::to_string(call.stage) + ": " + *wrong;
+  }
+  return std::nullopt;
+}
+
+Program Compiler::outline(std::int32_t rank) const {
   if (schedule::is(plan_.collective, RODA_ROOTED)) return rooted(rank);
   return is_allreduction(plan_.collective) ? shares(rank) : blocks(rank);
 }
 
-Schedule Compiler::empty(std::int32_t rank) const {
-  Schedule made;
-  made.algorithm = plan_.name;
-  made.collective = plan_.collective;
-  made.rank = rank;
-  made.size = grid_.ranks();
-  made.root = root_;
+Program Compiler::empty(std::int32_t rank) const {
+  const bool is_cut = schedule::is_cut(plan_.collective);
+  Program made{{plan_.name, plan_.collective, rank, grid_.ranks(), root_, is_cut ? chunks_ : grid_.ranks()}};
   made.in_place = false;
   made.stages = static_cast<std::int32_t>(plan_.stages.size());
   made.lanes.resize(1);
-  made.chunks = schedule::is_cut(plan_.collective) ? chunks_ : grid_.ranks();
   return made;
 }
 
-Call Compiler::call(std::size_t stage, const schedule::Members& members, std::int32_t index) const {
+Call Compiler::call(std::size_t stage, const schedule::Members& members, std::int32_t index, std::int32_t root) const {
   const Stage& of = plan_.stages[stage];
-  return {of.collective, of.algorithm, static_cast<std::int32_t>(stage), members, index};
+  Program outline = schedule::native_program(of.collective, index, static_cast<std::int32_t>(members->size()), root);
+  outline.is_native = of.algorithm == schedule::kNative;
+  if (!outline.is_native) outline.algorithm = of.algorithm;
+  return {std::make_shared<const Program>(std::move(outline)), static_cast<std::int32_t>(stage), members};
 }
 
 // Chunks of one member's share.
@@ -175,19 +210,19 @@ std::vector<std::int32_t> Compiler::share_ends(const Part& part) const {
 
 // A reduce-scatter leaves the rank with its share, and the allgather along the same axis takes that back to where the
 // reduce-scatter had read. A rank without work in a stage keeps what it has where it lies.
-Schedule Compiler::shares(std::int32_t rank) const {
-  struct Place {  // of the data of one depth of scattering
+Program Compiler::shares(std::int32_t rank) const {
+  struct Depth {  // of scattering: where its data lie
     Range in, out;
   };
-  Schedule made = empty(rank);
+  Program made = empty(rank);
   const Range output = whole(Space::kOutput, at(chunks_));
-  std::vector<Place> places{{whole(Space::kInput, at(chunks_)), output}};
+  std::vector<Depth> depths{{whole(Space::kInput, at(chunks_)), output}};
   for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage) {
     const Part part = this->part(stage, rank);
-    Place& top = places.back();
+    Depth& top = depths.back();
     switch (plan_.stages[stage].collective) {
       case Collective::kReduceScatter: {
-        Place next = part.members == nullptr ? Place{} : top;
+        Depth next = part.members == nullptr ? Depth{} : top;
         if (part.has_work) {
           std::vector<Block> own;
           if (part.index < part.shares) {
@@ -195,18 +230,18 @@ Schedule Compiler::shares(std::int32_t rank) const {
                 (static_cast<std::int32_t>(part.part) * part.shares + part.index) * share_chunks(part);
             for (std::int32_t i = 0; i < share_chunks(part); ++i) own.push_back({-1, first + i});
           }
-          next.in = next.out = add_region(static_cast<std::int32_t>(places.size()) - 1, own, &made);
+          next.in = next.out = add_region(static_cast<std::int32_t>(depths.size()) - 1, own, &made);
           Call scatter = call(stage, part.members, part.index);
           scatter.src_ends = share_ends(part);
           add_call(std::move(scatter), top.in, next.out, &made);
         }
-        places.push_back(next);
+        depths.push_back(next);
         break;
       }
       case Collective::kAllgather: {
-        const Place closed = top;
-        places.pop_back();
-        Place& opened = places.back();
+        const Depth closed = top;
+        depths.pop_back();
+        Depth& opened = depths.back();
         if (part.has_work) {
           Call gather = call(stage, part.members, part.index);
           gather.dst_ends = share_ends(part);
@@ -217,21 +252,20 @@ Schedule Compiler::shares(std::int32_t rank) const {
       }
       default:
         if (!part.has_work) break;
-        add_call(call(stage, part.members, part.index), top.in, top.out, &made);
-        made.calls.back().root = part.root;
+        add_call(call(stage, part.members, part.index, part.root), top.in, top.out, &made);
         if (plan_.collective == Collective::kAdasum) made.root = part.root;
         top.in = top.out;
         break;
     }
   }
-  add_copy(places.front().in, output, &made);
+  add_copy(depths.front().in, output, &made);
   return made;
 }
 
 // A broadcast or a reduce. What is summed up in a unit lies on the root's counterpart there, in one region for all its
 // stages.
-Schedule Compiler::rooted(std::int32_t rank) const {
-  Schedule made = empty(rank);
+Program Compiler::rooted(std::int32_t rank) const {
+  Program made = empty(rank);
   const bool is_for_all = !schedule::is_for_root(plan_.collective);
   const bool has_output = is_for_all || rank == root_;
   Range result = has_output ? whole(Space::kOutput, at(chunks_)) : Range();
@@ -241,32 +275,17 @@ Schedule Compiler::rooted(std::int32_t rank) const {
     if (!part.has_work) continue;
     const bool receives = is_for_all || part.index == part.root;
     if (receives && result.count == 0) result = add_region(0, input_blocks(made), &made);
-    Call made_call = call(stage, part.members, part.index);
-    made_call.root = part.root;
-    add_call(std::move(made_call), data, receives ? result : Range(), &made);
+    add_call(call(stage, part.members, part.index, part.root), data, receives ? result : Range(), &made);
     if (receives) data = result;
   }
   if (has_output) add_copy(data, result, &made);
   return made;
 }
 
-// The blocks of a plan with one stage.
-Route Compiler::only_route(const Schedule& of) const {
-  const Part part = this->part(0, of.rank);
-  Route route{part.members, part.index, input_blocks(of), {}, output_blocks(of), {}, 1};
-  for (std::int32_t member = 1; member <= of.size; ++member) {
-    route.in_ends.push_back(member);
-    route.out_ends.push_back(member);
-  }
-  return route;
-}
-
 // Blocks go from call to call; each takes them in its own order.
-Schedule Compiler::blocks(std::int32_t rank) const {
-  Schedule made = empty(rank);
-  std::vector<Route> routes;
-  if (!has_routes(plan_) && !plan_.stages.empty()) routes.push_back(only_route(made));
-  if (has_routes(plan_)) routes = routes_[at(rank)];
+Program Compiler::blocks(std::int32_t rank) const {
+  Program made = empty(rank);
+  const std::vector<Route>& routes = routes_[at(rank)];
   const std::vector<Block> wanted = output_blocks(made);
   const Range output = whole(Space::kOutput, wanted.size());
   const auto last = std::find_if(routes.rbegin(), routes.rend(), [](const Route& r) { return r.members != nullptr; });
@@ -287,8 +306,9 @@ Schedule Compiler::blocks(std::int32_t rank) const {
     made_call.src_ends = route.in_ends;
     made_call.dst_ends = route.out_ends;
     made_call.most_blocks = route.most_blocks;
-    if (schedule::entry_of(made_call.collective).output == RODA_OWN_PART) made_call.dst_ends.clear();
-    if (schedule::entry_of(made_call.collective).input == RODA_OWN_PART) made_call.src_ends.clear();
+    const roda_collective_entry& data_of_call = schedule::entry_of(plan_.stages[stage].collective);
+    if (data_of_call.output == RODA_OWN_PART) made_call.dst_ends.clear();
+    if (data_of_call.input == RODA_OWN_PART) made_call.src_ends.clear();
     add_call(std::move(made_call), data, dst, &made);
     held = route.out;
     data = dst;

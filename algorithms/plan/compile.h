@@ -1,7 +1,7 @@
-// From a plan to what each rank does: one schedule for each, which is proved (verifier.h), simulated, printed and run.
+// From a plan to what each rank does: one program for each, which is proved (verifier.h), simulated, printed and run.
 //
-// Its steps are copies, which bring data into the order in which it is sent, and calls: the plan's stages, each over
-// the rank's group along the stage's axis. Data that a stage leaves for the next lies in Scratch, in regions:
+// Its ops are copies, which bring data into the order in which it is sent, and calls: the plan's stages, each over the
+// rank's group along the stage's axis. Data that a stage leaves for the next lies in Scratch, in regions:
 //   allreduce, adasum  after a reduce-scatter the rank's share, one buffer for each depth of scattering;
 //   broadcast       none, it goes from Output to Output;
 //   the others      blocks in the order in which they are sent (buffer 0), and as they came (buffers 1 and 2 in turn).
@@ -10,18 +10,19 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "algorithms/plan/grid.h"
 #include "algorithms/plan/plan.h"
-#include "algorithms/schedule/schedule.h"
+#include "algorithms/schedule/program.h"
 
 namespace roda::plan {
 
 // Blocks of more ranks than these are not composed: their routes would take too long to find.
 inline constexpr std::int32_t kMostRoutedRanks = 1024;
 
-// What one rank does in one stage of an allreduce, a broadcast or a reduce, or in the only stage of any plan.
+// What one rank does in one stage of an allreduce, a broadcast or a reduce.
 struct Part {
   schedule::Members members;  // null: the rank sits this stage out
   std::int32_t index = 0;     // of the rank among them
@@ -56,14 +57,17 @@ struct Route {
 
 class Compiler {
  public:
-  // The plan is one of plan.h's over this grid, or one call over all ranks: then of any collective but a barrier. Both
-  // outlive it. `root`: of a broadcast or a reduce. `only`: the schedule of that rank alone will be asked for. Where
-  // blocks travel (has_routes) time and memory grow with the square of the ranks.
+  // The plan is one of plan.h's over this grid. Both outlive it. `root`: of a broadcast or a reduce. `only`: the
+  // program of that rank alone will be asked for. Where blocks travel (has_routes) time and memory grow with the square
+  // of the ranks.
   Compiler(const Plan& plan, const Grid& grid, std::int32_t root = 0, std::optional<std::int32_t> only = std::nullopt);
   Compiler(const Compiler&) = delete;
   Compiler& operator=(const Compiler&) = delete;
 
-  schedule::Schedule schedule(std::int32_t rank) const;
+  // What is wrong: an algorithm that there isn't, or that can't be compiled for its group.
+  std::optional<std::string> compile(std::int32_t rank, schedule::Program* program) const;
+  // The program, of whose calls' programs the outline alone is there.
+  schedule::Program outline(std::int32_t rank) const;
   // Where no blocks travel.
   Part part(std::size_t stage, std::int32_t rank) const;
 
@@ -77,15 +81,15 @@ class Compiler {
   // Takes every block along its way (routes.cc).
   void find_routes(std::optional<std::int32_t> only);
   Part rooted_part(std::int32_t axis, std::int32_t rank) const;
-  // Without the chunks that belong to members.
-  schedule::Call call(std::size_t stage, const schedule::Members& members, std::int32_t index) const;
-  schedule::Schedule empty(std::int32_t rank) const;
+  // Of the outline alone, without the chunks that belong to members.
+  schedule::Call call(std::size_t stage, const schedule::Members& members, std::int32_t index,
+                      std::int32_t root = 0) const;
+  schedule::Program empty(std::int32_t rank) const;
   std::int32_t share_chunks(const Part& part) const;
   std::vector<std::int32_t> share_ends(const Part& part) const;
-  schedule::Schedule shares(std::int32_t rank) const;
-  schedule::Schedule rooted(std::int32_t rank) const;
-  Route only_route(const schedule::Schedule& of) const;
-  schedule::Schedule blocks(std::int32_t rank) const;
+  schedule::Program shares(std::int32_t rank) const;
+  schedule::Program rooted(std::int32_t rank) const;
+  schedule::Program blocks(std::int32_t rank) const;
 
   const Plan& plan_;
   const Grid& grid_;

@@ -52,7 +52,7 @@ struct Plan {
 };
 
 // Whether blocks travel, stage by stage.
-inline bool has_routes(const Plan& plan) { return plan.stages.size() > 1 && !schedule::is_cut(plan.collective); }
+inline bool has_routes(const Plan& plan) { return !schedule::is_cut(plan.collective); }
 
 // Names of algorithms for one axis.
 struct Choice {

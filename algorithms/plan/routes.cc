@@ -19,7 +19,7 @@ class Follower {
            std::vector<std::vector<Route>>* routes)
       : plan_(plan), grid_(grid), shares_(grid), only_(only), kept_(*routes) {
     kept_.assign(at(grid.ranks()), {});
-    schedule::Schedule of;
+    schedule::Outline of;
     of.collective = plan.collective;
     of.size = of.chunks = grid.ranks();
     of.in_place = false;

@@ -18,7 +18,7 @@ struct SliceSizes {
   std::size_t segment_bytes = 256 << 10;     // longest message; longer ones go in parts
   std::size_t block_bytes = 256 << 10;       // staging block per rank (one-sided schedules)
   std::size_t get_bytes = 256 << 10;         // longest transport get or put
-  std::size_t level_bytes = 2 << 20;         // slice of composed schedules: levels work on different slices at a time
+  std::size_t level_bytes = 2 << 20;         // slice of compositions: levels work on different slices at a time
   std::size_t share_bytes = 512 << 10;       // but no longer than this for each share of an allreduce
   std::size_t device_level_bytes = 8 << 20;  // on a device: its collectives cost more to begin and less to move
 };

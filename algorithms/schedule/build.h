@@ -36,12 +36,9 @@ inline Step wait(int from, int index = 0) { return {StepKind::kWait, from, nothi
 
 // A schedule with everything set but the steps.
 inline Schedule begin(const char* algorithm, Collective collective, int rank, int size, int chunks, int lanes = 1) {
-  return {.algorithm = algorithm,
-          .collective = collective,
-          .rank = rank,
-          .size = size,
-          .chunks = chunks,
-          .lanes = std::vector<Lane>(static_cast<std::size_t>(lanes))};
+  Schedule made{{algorithm, collective, rank, size, 0, chunks}};
+  made.lanes.resize(static_cast<std::size_t>(lanes));
+  return made;
 }
 
 // Steps at the end of the only lane.

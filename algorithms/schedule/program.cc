@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "algorithms/index.h"
@@ -25,7 +26,7 @@ std::int32_t chunks_of(Collective collective, Space space, std::int32_t chunks, 
 
 namespace {
 
-// By OpKind; of what a kCombine is made of, the simplest.
+// By OpKind, but for kCall; of what a kCombine is made of, the simplest.
 constexpr StepKind kStepKinds[] = {StepKind::kSend,  StepKind::kRecv,   StepKind::kRecvReduce, StepKind::kCopy,
                                    StepKind::kPut,   StepKind::kSignal, StepKind::kWait,       StepKind::kDots,
                                    StepKind::kWeigh, StepKind::kRound};
@@ -65,7 +66,6 @@ class LaneCompiler {
   }
 
   std::optional<std::string> add(const Step& step) {
-    if (step.kind == StepKind::kCall) return "a composed schedule runs as a composed stage";
     const bool reaches_into_scratch = (reads_peer(step.kind) && step.src.space == Space::kScratch) ||
                                       (step.kind == StepKind::kPut && step.dst.space == Space::kScratch);
     if (reaches_into_scratch) return "peers reach into Scratch";
@@ -181,19 +181,11 @@ bool sums_own_chunks(const std::vector<Program>& ranks) {
 // Before it is known what peers touch.
 std::optional<std::string> bind(const Schedule& schedule, std::uint32_t needs, Program* program) {
   Program& out = *program;
-  out.algorithm = schedule.algorithm;
-  out.collective = schedule.collective;
-  out.rank = schedule.rank;
-  out.size = schedule.size;
-  out.root = schedule.root;
-  out.chunks = schedule.chunks;
+  static_cast<Outline&>(out) = schedule;
   const bool is_part = entry_of(schedule.collective).output == RODA_OWN_PART;
   const std::int32_t held = schedule.scratch_is_own ? 1 : schedule.chunks;
   out.scratch_copies = (schedule.scratch_chunks + held - 1) / held;
   out.scratch_of = is_part ? Space::kInput : Space::kOutput;
-  out.scratch_is_own = schedule.scratch_is_own;
-  out.product_chunks = schedule.product_chunks;
-  out.in_place = schedule.in_place;
   out.needs = needs;
   for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
     if (auto wrong = LaneCompiler(schedule, lane, &out).run()) return wrong;
@@ -228,6 +220,9 @@ Compiled compile(const std::vector<Schedule>& ranks, std::uint32_t needs) {
 }
 
 std::optional<std::string> compile(const Algorithm& algorithm, int rank, int size, int root, Program* program) {
+  if (!algorithm.accepts(size)) {
+    return std::string(algorithm.name) + " does not run on " + std::to_string(size) + " ranks";
+  }
   if (!is_one_sided(algorithm.needs)) return bind(algorithm.make(rank, size, root), algorithm.needs, program);
   std::vector<Schedule> schedules;
   for (int r = 0; r < size; ++r) schedules.push_back(algorithm.make(r, size, root));
@@ -238,6 +233,33 @@ std::optional<std::string> compile(const Algorithm& algorithm, int rank, int siz
   return std::nullopt;
 }
 
+Program native_program(Collective collective, int rank, int size, int root) {
+  const std::int32_t chunks = is_cut(collective) ? 1 : size;
+  Program made{{std::string("native ") + entry_of(collective).name, collective, rank, size, root, chunks}};
+  made.is_native = true;
+  return made;
+}
+
+Program around(std::shared_ptr<const Program> program) {
+  const roda_collective_entry& data = entry_of(program->collective);
+  Program made{{program->algorithm, program->collective, program->rank, program->size, program->root, program->chunks}};
+  made.in_place = false;
+  made.stages = 1;
+  std::vector<std::int32_t> numbers(at(program->size));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  Call call{std::move(program), 0, std::make_shared<const std::vector<std::int32_t>>(numbers), {}, {}, 1};
+  for (std::int32_t& number : numbers) ++number;
+  if (data.input == RODA_ALL_PARTS) call.src_ends = numbers;
+  if (data.output == RODA_ALL_PARTS) call.dst_ends = numbers;
+  made.calls.push_back(std::move(call));
+  const bool has_input = !is(made.collective, RODA_ROOTED) || is_for_root(made.collective) || made.rank == made.root;
+  Op op{.kind = OpKind::kCall};
+  op.dst = {Space::kOutput, Space::kOutput, 0, chunk_count(made, Space::kOutput)};
+  op.src = has_input ? Operand{Space::kInput, Space::kInput, 0, chunk_count(made, Space::kInput)} : op.dst;
+  made.lanes.push_back({{op}});
+  return made;
+}
+
 StepKind step_of(const Program& program, const Op& op, std::size_t source) {
   if (op.kind != OpKind::kCombine) return kStepKinds[static_cast<std::size_t>(op.kind)];
   const bool is_local = program.sources_of(op)[source].peer < 0;
@@ -245,12 +267,33 @@ StepKind step_of(const Program& program, const Op& op, std::size_t source) {
   return is_local ? StepKind::kReduce : StepKind::kGetReduce;
 }
 
+namespace {
+
+std::string call_text(const Call& call) {
+  const Program& part = *call.program;
+  std::string text = std::string(collective_name(part.collective)) + "/" + (part.is_native ? kNative : part.algorithm) +
+                     " among ranks ";
+  constexpr std::size_t kMost = 8;
+  for (std::size_t i = 0; i < std::min(kMost, call.members->size()); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string((*call.members)[i]);
+  }
+  return text + (call.members->size() > kMost ? ", ..." : "");
+}
+
+}  // namespace
+
 std::string to_text(const Op& op, const Program& program) {
   const auto range = [&](const Operand& operand) {
-    if (operand.space != Space::kScratch) return Range{operand.space, operand.first, operand.count};
+    if (operand.space != Space::kScratch || program.is_composed()) {
+      return Range{operand.space, operand.first, operand.count};
+    }
     const std::int32_t first = program.scratch_is_own ? operand.copy : operand.copy * program.chunks + operand.first;
     return Range{operand.space, first, operand.count};
   };
+  if (op.kind == OpKind::kCall) {
+    return "call " + to_text(range(op.dst)) + " = " + to_text(range(op.src)) + " by " +
+           call_text(program.calls[op.source]);
+  }
   Step step{step_of(program, op), op.peer, range(op.src), range(op.dst), op.signal, range(op.other), op.format};
   if (op.kind != OpKind::kCombine) return to_text(step);
   const auto sources = program.sources_of(op);
@@ -261,6 +304,19 @@ std::string to_text(const Op& op, const Program& program) {
   std::string text = to_text(step);
   for (std::size_t s = 2; s < sources.size(); ++s) {
     text += " + " + to_text(range(sources[s].operand)) + " of " + std::to_string(sources[s].peer);
+  }
+  return text;
+}
+
+std::string to_text(const Program& program) {
+  std::string text = std::string(collective_name(program.collective)) + "/" + program.algorithm + " rank " +
+                     std::to_string(program.rank) + " of " + std::to_string(program.size) + ", " +
+                     std::to_string(program.chunks) + " chunks\n";
+  for (std::size_t lane = 0; lane < program.lanes.size(); ++lane) {
+    for (const Op& op : program.lanes[lane].ops) {
+      text +=
+          "  lane " + std::to_string(lane) + " step " + std::to_string(op.step) + ": " + to_text(op, program) + "\n";
+    }
   }
   return text;
 }

@@ -31,8 +31,7 @@ constexpr Kind kKinds[] = {{"send", kNeedsMessages, "S to P"},
                            {"wait", kNeedsSignals, "for signal N from P"},
                            {"dots", 0, "D = S . O"},
                            {"weigh", 0, "D = S, O by products[0]"},
-                           {"round", 0, "D"},
-                           {"call", 0, "D = S"}};
+                           {"round", 0, "D"}};
 
 const Kind& entry_of(StepKind kind) {
   static constexpr Kind kUnknown = {"?", 0, ""};
@@ -69,9 +68,7 @@ std::uint32_t needs_of(const std::vector<Schedule>& ranks) {
   return needs;
 }
 
-std::int32_t chunk_count(const Schedule& s, Space space) {
-  if (space == Space::kScratch) return s.scratch_chunks;
-  if (space == Space::kProducts) return s.product_chunks;
+std::int32_t chunk_count(const Outline& s, Space space) {
   const bool is_input = space == Space::kInput;
   const int extent = is_input ? entry_of(s.collective).input : entry_of(s.collective).output;
   const bool is_there = is_input ? reads_input(s) : !is_for_root(s.collective) || s.rank == s.root;
@@ -80,7 +77,7 @@ std::int32_t chunk_count(const Schedule& s, Space space) {
 }
 
 // Whose a block is shows only where it is not every rank's: what is combined is.
-std::vector<Block> input_blocks(const Schedule& s) {
+std::vector<Block> input_blocks(const Outline& s) {
   const int extent = entry_of(s.collective).input;
   return numbered(chunk_count(s, Space::kInput), [&](std::int32_t to) {
     if (extent == RODA_ALL_PARTS) return Block{is(s.collective, RODA_COMBINES) ? -1 : s.rank, to};
@@ -88,7 +85,7 @@ std::vector<Block> input_blocks(const Schedule& s) {
   });
 }
 
-std::vector<Block> output_blocks(const Schedule& s) {
+std::vector<Block> output_blocks(const Outline& s) {
   const roda_collective_entry& data = entry_of(s.collective);
   return numbered(chunk_count(s, Space::kOutput), [&](std::int32_t from) {
     if (data.output == RODA_ALL_PARTS) return Block{from, data.input == RODA_OWN_PART ? -1 : s.rank};
@@ -184,31 +181,6 @@ std::string to_text(const Step& step) {
     }
   }
   return text + (step.format == RODA_WIRE_NONE ? "" : std::string(" in ") + roda_wire_formats[step.format].name);
-}
-
-std::string to_text(const Call& call) {
-  std::string text = std::string(collective_name(call.collective)) + "/" + call.algorithm + " among ranks ";
-  constexpr std::size_t kMost = 8;
-  for (std::size_t i = 0; i < std::min(kMost, call.members->size()); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string((*call.members)[i]);
-  }
-  return text + (call.members->size() > kMost ? ", ..." : "");
-}
-
-std::string to_text(const Schedule& schedule) {
-  std::size_t call = 0;
-  std::string text = std::string(collective_name(schedule.collective)) + "/" + schedule.algorithm + " rank " +
-                     std::to_string(schedule.rank) + " of " + std::to_string(schedule.size) + ", " +
-                     std::to_string(schedule.chunks) + " chunks\n";
-  for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
-    for (std::size_t index = 0; index < schedule.lanes[lane].steps.size(); ++index) {
-      text += "  lane " + std::to_string(lane) + " step " + std::to_string(index) + ": " +
-              to_text(schedule.lanes[lane].steps[index]);
-      const bool is_call = schedule.lanes[lane].steps[index].kind == StepKind::kCall;
-      text += (is_call ? " by " + to_text(schedule.calls[call++]) : "") + "\n";
-    }
-  }
-  return text;
 }
 
 }  // namespace roda::schedule

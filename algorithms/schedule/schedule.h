@@ -8,9 +8,7 @@
 //   allreduce       in place:  Output holds this rank's contribution in C chunks; ends as the reduction on every rank.
 //                   otherwise: Input holds it (read-only), Output is undefined at the start.
 //   broadcast       Output, C chunks; holds the data on the root at the start, on every rank at the end.
-//                   (composed: the root's Input holds it, C chunks)
 //   allgather       Output, P chunks, chunk p of rank p's size; chunk `rank` holds this rank's contribution at first.
-//                   (composed: Input holds it, one chunk)
 //   reduce-scatter  Input, P chunks (read-only); Output, one chunk (index 0): the reduction of all chunks `rank`.
 //   alltoall        Input, P chunks (chunk p goes to rank p; read-only); Output, P chunks (chunk p came from rank p).
 //   adasum          as allreduce in place, and ends as the adaptive sum (arXiv:2006.02924). `root`: how many ranks in a
@@ -19,9 +17,6 @@
 //                   Both may be one memory: the root writes no chunk of Output before it has read the same chunk of
 //                   its Input for the last time.
 //   barrier         no data: no rank ends before every rank has started.
-//
-// A composed schedule (plan/compile.h) is made of copies and calls: collectives among some of the ranks, each run by an
-// algorithm's program or by a library's own. It never works in place, knows whose data each scratch chunk is.
 #pragma once
 
 #include <roda/abi/types.h>
@@ -102,7 +97,6 @@ enum class StepKind : std::uint8_t {
   kDots,        // dst, a chunk of Products, = those of src, of the first vector, and other, of the second
   kWeigh,       // dst = the adaptive sum of src and other by the first chunk of Products; dst may equal either
   kRound,       // dst = what a message of it in `format` holds: as whoever receives it will have it
-  kCall,        // composed schedules: the next of Schedule::calls, from src to dst
 };
 
 struct Step {
@@ -138,70 +132,43 @@ using Members = std::shared_ptr<const std::vector<std::int32_t>>;
 // The name of a transport's own collective, where else an algorithm's stands.
 inline constexpr const char* kNative = "native";
 
-// One collective among some of the ranks. The step that calls it says what it reads and writes: as much as an algorithm
-// of the collective would, each of whose chunks may be several here.
-struct Call {
-  Collective collective = Collective::kAllreduce;
-  std::string algorithm;   // as in algorithms(), or kNative
-  std::int32_t stage = 0;  // of the plan
-  Members members;
-  std::int32_t index = 0;  // of this rank among them
-  std::int32_t root = 0;   // member; of an Adasum as in Schedule
-  // [members] Where chunks belong to members: the first chunk of src (reduce-scatter, alltoall) or dst (allgather,
-  // alltoall) that is not for, or not from, that member.
-  std::vector<std::int32_t> src_ends;
-  std::vector<std::int32_t> dst_ends;
-  std::int32_t most_blocks = 0;  // alltoall: from one member to another, the largest number in the group
-
-  std::int32_t size() const { return static_cast<std::int32_t>(members->size()); }
-};
-
-// Consecutive chunks of a composed schedule's Scratch that are written together. Regions of one buffer share memory:
-// what one holds is not needed any more when the next one is written.
-struct Region {
-  std::int32_t first = 0;
-  std::int32_t count = 0;
-  std::int32_t buffer = 0;
-};
-
 // Signals are numbered below this, over all lanes of a schedule.
 inline constexpr std::int32_t kMaxSignals = 4;
 
-struct Schedule {
+// What one rank takes part in, and into how many chunks the data are cut.
+struct Outline {
   std::string algorithm;
   Collective collective = Collective::kAllreduce;
   std::int32_t rank = 0;
   std::int32_t size = 1;
   std::int32_t root = 0;
   std::int32_t chunks = 1;  // of Input and Output (see above; reduce-scatter's Output has one)
-  // Each as large as the largest chunk; what scratch chunk i holds is as long as chunk i % chunks of the data. Not for
-  // alltoall, where chunks of one number differ in length between ranks.
-  std::int32_t scratch_chunks = 0;
   std::int32_t product_chunks = 0;
-  bool scratch_is_own = false;  // every scratch chunk is as long as chunk `rank` instead
-  bool in_place = true;         // allreduce, composed: Output holds the contribution; false: Input does
-  bool reads_linger = false;    // peers may still read this rank's Input when its schedule has ended
-  std::vector<Lane> lanes;
+  bool scratch_is_own = false;  // every scratch chunk is as long as chunk `rank`
+  bool in_place = true;         // allreduce: Output holds the contribution; false: Input does
 
-  // These belong to a composed schedule alone.
-  std::int32_t stages = 0;      // of its plan, on every rank
-  std::vector<Call> calls;      // in the order of the steps
-  std::vector<Block> scratch;   // [scratch_chunks] whose data they are
-  std::vector<Region> regions;  // of Scratch, in the order in which they are written
+  friend bool operator==(const Outline&, const Outline&) = default;
+};
+
+struct Schedule : Outline {
+  // Each as large as the largest chunk; what scratch chunk i holds is as long as chunk i % chunks of the data, unless
+  // scratch_is_own. Not for alltoall, where chunks of one number differ in length between ranks.
+  std::int32_t scratch_chunks = 0;
+  bool reads_linger = false;  // peers may still read this rank's Input when its schedule has ended
+  std::vector<Lane> lanes;
 };
 
 // Whether Input holds this rank's contribution; else Output does.
-inline bool reads_input(const Schedule& schedule) {
-  return !schedule.in_place || entry_of(schedule.collective).input == RODA_ALL_PARTS ||
-         is_for_root(schedule.collective);
+inline bool reads_input(const Outline& of) {
+  return !of.in_place || entry_of(of.collective).input == RODA_ALL_PARTS || is_for_root(of.collective);
 }
 
-// Chunks of the space; 0 where the collective, or this rank of it, does not have it.
-std::int32_t chunk_count(const Schedule& schedule, Space space);
+// Chunks of Input or Output; 0 where the collective, or this rank of it, does not have it.
+std::int32_t chunk_count(const Outline& of, Space space);
 
 // The chunks of Input and Output, in order.
-std::vector<Block> input_blocks(const Schedule& schedule);
-std::vector<Block> output_blocks(const Schedule& schedule);
+std::vector<Block> input_blocks(const Outline& of);
+std::vector<Block> output_blocks(const Outline& of);
 
 // What a transport must offer to run a schedule.
 enum Needs : std::uint32_t {
@@ -254,8 +221,5 @@ const char* step_name(StepKind kind);  // "recv_reduce"
 
 std::string to_text(const Range& range);  // "output[2..5)", "output[2]", "nothing"
 std::string to_text(const Step& step);    // "recv_reduce output[2] = output[2] + message from 3"
-std::string to_text(const Call& call);    // "allreduce/ring among ranks 1, 3, 5"
-// A heading and one line for each step.
-std::string to_text(const Schedule& schedule);
 
 }  // namespace roda::schedule

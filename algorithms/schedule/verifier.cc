@@ -1,8 +1,8 @@
 #include "algorithms/schedule/verifier.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "algorithms/index.h"
@@ -36,9 +36,11 @@ void check_shape(const Schedule& schedule, const Schedule& first, int rank, int 
 
 void check_range(const Range& range, const Schedule& owner) {
   if (range.space > Space::kProducts) complain("unknown space");
-  if (range.count < 0 || range.first < 0 || range.first > chunk_count(owner, range.space) - range.count) {
-    complain(to_text(range) + " is out of range: there are " + std::to_string(chunk_count(owner, range.space)) +
-             " chunks");
+  const std::int32_t chunks = range.space == Space::kScratch    ? owner.scratch_chunks
+                              : range.space == Space::kProducts ? owner.product_chunks
+                                                                : chunk_count(owner, range.space);
+  if (range.count < 0 || range.first < 0 || range.first > chunks - range.count) {
+    complain(to_text(range) + " is out of range: there are " + std::to_string(chunks) + " chunks");
   }
 }
 
@@ -128,8 +130,7 @@ void check_ranges(const Step& step, const std::vector<Schedule>& ranks, int rank
 }
 
 void check_step(const Step& step, const std::vector<Schedule>& ranks, int rank) {
-  if (step.kind == StepKind::kCall) complain("is a call, which only composed schedules make");
-  if (step.kind > StepKind::kCall) complain("unknown kind of step");
+  if (step.kind > StepKind::kRound) complain("unknown kind of step");
   check_peer(step, ranks[static_cast<std::size_t>(rank)]);
   check_format(step, ranks[static_cast<std::size_t>(rank)]);
   check_ranges(step, ranks, rank);
@@ -169,40 +170,57 @@ void check(const std::vector<Schedule>& ranks) {
   for_each_step(ranks, [&](int rank, const Step& step) { check_step(step, ranks, rank); });
 }
 
-// One call among all ranks.
-std::vector<Schedule> around(const std::vector<Program>& programs) {
-  std::vector<Schedule> ranks;
-  std::vector<std::int32_t> numbers(programs.size());
-  std::iota(numbers.begin(), numbers.end(), 0);
-  const auto members = std::make_shared<const std::vector<std::int32_t>>(numbers);
-  for (std::int32_t& number : numbers) ++number;
-  for (const Program& program : programs) {
-    const roda_collective_entry& data = entry_of(program.collective);
-    Schedule& made = ranks.emplace_back();
-    made.algorithm = program.algorithm;
-    made.collective = program.collective;
-    made.rank = program.rank;
-    made.size = program.size;
-    made.root = program.root;
-    made.chunks = program.chunks;
-    made.in_place = false;
-    made.stages = 1;
-    Call call{program.collective, program.algorithm, 0, members, program.rank, program.root, {}, {}, 1};
-    if (data.input == RODA_ALL_PARTS) call.src_ends = numbers;
-    if (data.output == RODA_ALL_PARTS) call.dst_ends = numbers;
-    made.calls.push_back(std::move(call));
-    const Range output{Space::kOutput, 0, chunk_count(made, Space::kOutput)};
-    const bool has_input =
-        !is(program.collective, RODA_ROOTED) || is_for_root(program.collective) || program.rank == program.root;
-    const Range input{Space::kInput, 0, chunk_count(made, Space::kInput)};
-    made.lanes.push_back({{{StepKind::kCall, 0, has_input ? input : output, output}}});
+// Every member of a group makes the same calls in the same order.
+void check_order(const std::vector<const Program*>& ranks) {
+  const auto are_alike = [](const Call* a, const Call* b) {
+    const Program &one = *a->program, &other = *b->program;
+    return one.collective == other.collective && one.algorithm == other.algorithm && a->stage == b->stage &&
+           one.root == other.root;
+  };
+  std::map<std::vector<std::int32_t>, std::pair<int, std::vector<const Call*>>> known;  // of the first, by group
+  for (const Program* rank : ranks) {
+    std::map<const std::vector<std::int32_t>*, std::vector<const Call*>> own;
+    for (const Op& op : rank->lanes.front().ops) {
+      if (op.kind != OpKind::kCall) continue;
+      own[rank->calls[op.source].members.get()].push_back(&rank->calls[op.source]);
+    }
+    for (const auto& [members, calls] : own) {
+      const auto [first, is_new] = known.try_emplace(*members, rank->rank, calls);
+      if (is_new || std::ranges::equal(calls, first->second.second, are_alike)) continue;
+      throw Violation{rank->algorithm, rank->rank, -1, -1,
+                      "calls in another order than rank " + std::to_string(first->second.first) + " of the same group"};
+    }
   }
-  return ranks;
+}
+
+// An algorithm of messages for every size, in the place of a library's own.
+std::shared_ptr<const Program> stand_in(const Program& native) {
+  const Algorithm* found = nullptr;
+  for (const char* name : {"ring", "pairwise", "binomial", "dissemination", "vector_halving"}) {
+    if (found == nullptr) found = find_algorithm(native.collective, name);
+  }
+  auto made = std::make_shared<Program>();
+  const auto wrong = compile(*found, native.rank, native.size, native.root, made.get());
+  if (wrong) throw Violation{native.algorithm, native.rank, -1, -1, *wrong};
+  return made;
+}
+
+// The composition, with something to play in each native call.
+std::shared_ptr<const Program> playable(std::shared_ptr<const Program> program) {
+  const auto is_native = [](const Call& call) { return call.program->is_native; };
+  if (std::ranges::none_of(program->calls, is_native)) return program;
+  auto made = std::make_shared<Program>(*program);
+  for (Call& call : made->calls) {
+    if (is_native(call)) call.program = stand_in(*call.program);
+  }
+  return made;
 }
 
 // How the executor may run it; first as the schedule means it, with what peers touch where the user has it.
-std::vector<std::vector<Setting>> settings_of(const std::vector<Program>& ranks) {
-  const Program& first = ranks.front();
+std::vector<std::vector<Setting>> settings_of(const std::vector<const Program*>& ranks) {
+  const Program& first = *ranks.front();
+  if (first.is_composed() && is_cut(first.collective)) return {{{false}}, {{true}}};
+  if (first.is_composed()) return {{{false}}};
   const bool is_moved_in =
       !first.in_place || entry_of(first.collective).input == RODA_ALL_PARTS || is_for_root(first.collective);
   const Setting apart{false, Blocks::kOwn}, in_output{true, Blocks::kOwn}, lent{true, Blocks::kUser};
@@ -213,16 +231,26 @@ std::vector<std::vector<Setting>> settings_of(const std::vector<Program>& ranks)
   if (!takes_buckets(first)) return all;
   all.push_back({{false, Blocks::kBucket}});
   const bool is_lent =
-      first.in_place && std::ranges::all_of(ranks, [](const Program& p) { return p.late_readers.empty(); });
+      first.in_place && std::ranges::all_of(ranks, [](const Program* p) { return p->late_readers.empty(); });
   all.push_back(is_lent ? std::vector{apart, lent, in_output} : std::vector{apart, in_output});
   return all;
 }
 
-void prove(const std::vector<Program>& ranks, int* roundings) {
-  const std::vector<Schedule> schedules = around(ranks);
+// The verifier looks at programs while they live.
+std::shared_ptr<const Program> borrowed(const Program* program) { return {std::shared_ptr<const Program>(), program}; }
+
+void prove(const std::vector<const Program*>& ranks, int* roundings) {
+  std::vector<std::shared_ptr<const Program>> held;
+  std::vector<const Program*> composed;
+  for (const Program* program : ranks) {
+    std::shared_ptr<const Program> whole = borrowed(program);
+    if (!program->is_composed()) whole = std::make_shared<const Program>(around(std::move(whole)));
+    held.push_back(playable(std::move(whole)));
+    composed.push_back(held.back().get());
+  }
+  check_order(composed);
   for (std::vector<Setting>& settings : settings_of(ranks)) {
-    Proof proof(
-        schedules, [&](const Call&) -> const std::vector<Program>& { return ranks; }, std::move(settings));
+    Proof proof(composed, std::move(settings));
     proof.run();
     if (roundings != nullptr) *roundings = proof.roundings();
   }
@@ -237,7 +265,7 @@ std::string Violation::to_text() const {
   return text + ": " + message;
 }
 
-std::optional<Violation> verify(const std::vector<Program>& ranks, int* roundings) {
+std::optional<Violation> verify(const std::vector<const Program*>& ranks, int* roundings) {
   try {
     prove(ranks, roundings);
   } catch (const Violation& violation) {
@@ -246,16 +274,21 @@ std::optional<Violation> verify(const std::vector<Program>& ranks, int* rounding
   return std::nullopt;
 }
 
+std::optional<Violation> verify(const std::vector<Program>& ranks, int* roundings) {
+  std::vector<const Program*> pointers;
+  for (const Program& program : ranks) pointers.push_back(&program);
+  return verify(pointers, roundings);
+}
+
 std::optional<Violation> verify(const std::vector<Schedule>& ranks, int* roundings) {
   try {
     check(ranks);
-    const Compiled made = compile(ranks, needs_of(ranks));
-    if (made.wrong) return Violation{ranks.front().algorithm, 0, -1, -1, *made.wrong};
-    prove(made.ranks, roundings);
   } catch (const Violation& violation) {
     return violation;
   }
-  return std::nullopt;
+  const Compiled made = compile(ranks, needs_of(ranks));
+  if (made.wrong) return Violation{ranks.front().algorithm, 0, -1, -1, *made.wrong};
+  return verify(made.ranks, roundings);
 }
 
 }  // namespace roda::schedule

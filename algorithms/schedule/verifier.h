@@ -13,6 +13,10 @@
 // Messages in a wire format round what they hold. That is a value of its own, which stays as it is when it is rounded
 // to that format once more; stochastic rounding is another on every rank.
 //
+// Of compositions besides: the members of a group make the same calls in the same order, which is all that tells native
+// ones apart; no region is read after another of its buffer was written. A library's own collective, whose insides
+// nobody sees, is played as an algorithm of messages.
+//
 // Pure functions, any thread. Cost: about ops x size of the group.
 #pragma once
 
@@ -36,16 +40,12 @@ struct Violation {
   std::string to_text() const;  // "ring: rank 2, lane 0, step 5: message"
 };
 
-// `ranks[r]` is the program of rank r. nullopt: right. *roundings: how many roundings to a wire format, at most, some
+// `*ranks[r]` is the program of rank r. nullopt: right. *roundings: how many roundings to a wire format, at most, some
 // rank's contribution to some result has gone through.
+std::optional<Violation> verify(const std::vector<const Program*>& ranks, int* roundings = nullptr);
 std::optional<Violation> verify(const std::vector<Program>& ranks, int* roundings = nullptr);
 
 // Compiles the schedules and proves the programs.
 std::optional<Violation> verify(const std::vector<Schedule>& ranks, int* roundings = nullptr);
-
-// Proves composed schedules, each call by the programs of its algorithm; a library's own collective, whose insides
-// nobody sees, by those of an algorithm of messages. Beside the above: the members of a group make the same calls in
-// the same order, which is all that tells native ones apart; no region is read after another of its buffer was written.
-std::optional<Violation> verify_composed(const std::vector<Schedule>& ranks);
 
 }  // namespace roda::schedule

@@ -7,7 +7,7 @@ namespace roda::execute {
 bool DeviceQueue::can_reduce() const {
   if (commons->reduces.has_value()) return *commons->reduces;
   DeviceMemory one;
-  if (!one.reserve(*this, DeviceMemory::Place::kDevice, 64).ok()) return false;
+  if (!one.reserve(*this, DeviceMemory::Kind::kDevice, 64).ok()) return false;
   return commons->reduces.emplace(
       device->reduce(one.data(), one.data(), one.data(), 1, RODA_FLOAT32, RODA_MAX, nullptr, nullptr) == RODA_OK);
 }

@@ -19,13 +19,13 @@ namespace {
 
 std::size_t lines_of(std::size_t count, std::size_t element) { return (count * element + kLine - 1) / kLine; }
 
-// Elements of a block of the schedule's rank.
-std::size_t length(const schedule::Schedule& schedule, const StageArgs& args, const schedule::Block& block) {
+// Elements of a block of the rank.
+std::size_t length(const schedule::Outline& of, const StageArgs& args, const schedule::Block& block) {
   if (block.to < 0) return args.recv_counts[block.from];
   if (block.from < 0) return args.recv_counts[block.to];
-  if (block.from == schedule.rank) return args.send_counts[block.to];
-  if (block.to == schedule.rank) return args.recv_counts[block.from];
-  return args.all_counts[index(block.from) * index(schedule.size) + index(block.to)];
+  if (block.from == of.rank) return args.send_counts[block.to];
+  if (block.to == of.rank) return args.recv_counts[block.from];
+  return args.all_counts[index(block.from) * index(of.size) + index(block.to)];
 }
 
 void resize(SpaceMap* map, std::size_t chunks) {
@@ -85,23 +85,23 @@ void Layout::plan(const StageArgs& args, int rank, int size, std::int32_t chunks
   contribution_begin_ = std::accumulate(args.recv_counts, args.recv_counts + rank, std::size_t{0}) * element_;
 }
 
-Status Layout::plan(const StageArgs& args, const schedule::Schedule& schedule, std::size_t slice_bytes) {
-  const bool is_alltoall = schedule::is_between_pairs(schedule.collective);
-  const bool is_composed = schedule.stages > 1;
+Status Layout::plan(const StageArgs& args, const schedule::Program& composed, std::size_t slice_bytes) {
+  const bool is_alltoall = schedule::is_between_pairs(composed.collective);
+  const bool is_composed = composed.stages > 1;
   if (is_alltoall && is_composed && args.all_counts == nullptr) {
     return Status::invalid("a composed alltoall needs all ranks' counts");
   }
-  schedule_ = &schedule;
-  begin(args, schedule.rank, schedule.size, schedule.chunks);
+  composed_ = &composed;
+  begin(args, composed.rank, composed.size, composed.chunks);
   unit_ = 0;
-  slice_bytes_ = schedule.collective == Collective::kAdasum ? SIZE_MAX / 2 : slice_bytes;
+  slice_bytes_ = composed.collective == Collective::kAdasum ? SIZE_MAX / 2 : slice_bytes;
   std::size_t count = count_;
   if (!is_vector_) {
     blocks_[2].clear();
-    for (const schedule::Block& block : schedule.scratch) blocks_[2].push_back(length(schedule, args, block));
+    for (const schedule::Block& block : composed.scratch) blocks_[2].push_back(length(composed, args, block));
     slices_ = 1;
     if (!is_composed) return {};
-    const std::size_t ranks = index(schedule.size);
+    const std::size_t ranks = index(composed.size);
     const std::size_t* const counts = is_alltoall ? args.all_counts : args.recv_counts;
     const std::size_t blocks = is_alltoall ? ranks * ranks : ranks;
     longest_ = *std::max_element(counts, counts + blocks);
@@ -166,15 +166,15 @@ std::size_t Layout::block_bytes(Space space) const {
 }
 
 void Layout::map_scratch(std::size_t slice, const SpaceMap& output, SpaceMap* scratch) const {
-  const std::size_t chunks = schedule_->scratch.size();
+  const std::size_t chunks = composed_->scratch.size();
   resize(scratch, chunks);
   scratch->prefix[0] = 0;
   for (std::size_t c = 0; c < chunks; ++c) {
     const std::size_t bytes =
-        is_vector_ ? output.bytes(schedule_->scratch[c].to, 1) : part(blocks_[2][c], slice).count * element_;
+        is_vector_ ? output.bytes(composed_->scratch[c].to, 1) : part(blocks_[2][c], slice).count * element_;
     scratch->prefix[c + 1] = scratch->prefix[c] + bytes;
   }
-  for (const schedule::Region& region : schedule_->regions) {
+  for (const schedule::Region& region : composed_->regions) {
     const std::size_t begin = scratch->prefix[index(region.first)];
     for (std::size_t c = index(region.first); c < index(region.first + region.count); ++c) {
       scratch->user[c] = scratch->prefix[c] - begin;
@@ -183,14 +183,14 @@ void Layout::map_scratch(std::size_t slice, const SpaceMap& output, SpaceMap* sc
 }
 
 // Whole lines, divided among slices and chunks, rounded up.
-std::size_t Layout::most_bytes(const schedule::Range& range) const {
+std::size_t Layout::most_bytes(Space space, std::int32_t first, std::int32_t count) const {
   if (is_vector_) {
     const std::size_t lines = lines_of(std::min(slice_bytes_, count_ * element_), 1) + 1;
-    return ((lines * index(range.count) + index(chunks_) - 1) / index(chunks_) + 1) * kLine;
+    return ((lines * index(count) + index(chunks_) - 1) / index(chunks_) + 1) * kLine;
   }
-  const std::vector<std::size_t>& all = blocks(range.space);
+  const std::vector<std::size_t>& all = blocks(space);
   std::size_t lines = 0;
-  for (std::size_t c = index(range.first); c < index(range.first + range.count); ++c) {
+  for (std::size_t c = index(first); c < index(first + count); ++c) {
     lines += (lines_of(all[c], element_) + slices_ - 1) / slices_;
   }
   return lines * kLine;

@@ -27,9 +27,9 @@ class Layout {
   // vector begin on multiples of `grain` bytes.
   void plan(const StageArgs& args, int rank, int size, std::int32_t chunks, std::size_t slice_bytes, bool in_blocks,
             std::size_t grain = kLine);
-  // For a composed schedule, which outlives this object. A plan of one stage and an Adasum are one slice. There is none
+  // For a composition, which outlives this object. A plan of one stage and an Adasum are one slice. There is none
   // where there are no data. `slice_bytes`: equal on all ranks. RODA_ERR_INVALID: counts are missing.
-  Status plan(const StageArgs& args, const schedule::Schedule& schedule, std::size_t slice_bytes);
+  Status plan(const StageArgs& args, const schedule::Program& composed, std::size_t slice_bytes);
 
   std::size_t slices() const { return slices_; }
   std::size_t element() const { return element_; }
@@ -43,13 +43,13 @@ class Layout {
   // the user's output offsets.
   std::size_t contribution_begin() const { return contribution_begin_; }
 
-  // --- of a composed schedule ---
+  // --- of a composition ---
   // `output`: of the slice. In the scratch map `user` is where a chunk lies in its region.
   void map_scratch(std::size_t slice, const SpaceMap& output, SpaceMap* scratch) const;
-  // Whether chunks of the user's buffers lie side by side in every slice.
-  bool is_contiguous(const schedule::Range& range) const { return is_vector_ || slices_ == 1 || range.count <= 1; }
+  // Whether so many chunks of the user's buffers lie side by side in every slice.
+  bool is_contiguous(std::int32_t count) const { return is_vector_ || slices_ == 1 || count <= 1; }
   // No slice has more bytes of these chunks.
-  std::size_t most_bytes(const schedule::Range& range) const;
+  std::size_t most_bytes(schedule::Space space, std::int32_t first, std::int32_t count) const;
   // Elements that no part of a block exceeds in any slice, on any rank.
   std::size_t longest_part() const;
 
@@ -69,7 +69,7 @@ class Layout {
   void map_blocks(const std::vector<std::size_t>& blocks, std::size_t slice, SpaceMap* map) const;
 
   schedule::Collective collective_ = schedule::Collective::kAllreduce;
-  const schedule::Schedule* schedule_ = nullptr;  // composed
+  const schedule::Program* composed_ = nullptr;
   bool is_vector_ = true;
   std::size_t element_ = 1;
   std::size_t count_ = 0;  // of the vector

@@ -59,19 +59,19 @@ bool DeviceMemory::Block::can_go() const {
          });
 }
 
-Status DeviceMemory::reserve(const DeviceQueue& queue, Place place, std::size_t bytes, TransportGroup* lender) {
+Status DeviceMemory::reserve(const DeviceQueue& queue, Kind kind, std::size_t bytes, TransportGroup* lender) {
   std::erase_if(outgrown_, [](const auto& old) { return old->can_go(); });
   const bool is_there = block_ != nullptr && block_->device == queue.device && block_->memory.device == queue.number;
   if (is_there && block_->memory.length >= bytes) return {};
   if (block_ != nullptr && !block_->can_go()) outgrown_.push_back(std::move(block_));
   block_.reset();
-  const Status status = allocate(queue, place, bytes, lender);
+  const Status status = allocate(queue, kind, bytes, lender);
   if (status.ok() || outgrown_.empty()) return status;
   std::erase_if(outgrown_, [](const auto& old) { return old->lender == nullptr && !old->is_used(); });
-  return allocate(queue, place, bytes, lender);
+  return allocate(queue, kind, bytes, lender);
 }
 
-Status DeviceMemory::allocate(const DeviceQueue& queue, Place place, std::size_t bytes, TransportGroup* lender) {
+Status DeviceMemory::allocate(const DeviceQueue& queue, Kind kind, std::size_t bytes, TransportGroup* lender) {
   auto made = std::make_unique<Block>();
   made->memory.struct_size = sizeof made->memory;
   if (lender != nullptr) {
@@ -83,7 +83,7 @@ Status DeviceMemory::allocate(const DeviceQueue& queue, Place place, std::size_t
     }
     if (lent.code() != RODA_ERR_UNSUPPORTED) return lent;
   }
-  const auto take = place == Place::kStaging ? queue.device->alloc_staging : queue.device->alloc;
+  const auto take = kind == Kind::kStaging ? queue.device->alloc_staging : queue.device->alloc;
   RODA_RETURN_IF_ERROR(invoke(take, queue.number, bytes, &made->memory));
   made->device = queue.device;
   block_ = std::move(made);
@@ -152,7 +152,7 @@ Status WorkMemory::grow(const DeviceQueue* queue, std::size_t bytes, TransportGr
   is_on_device_ = queue != nullptr;
   if (is_on_device_) {
     const std::size_t length = std::bit_ceil(std::max(bytes, kLeastOnDevice));
-    const Status status = on_device_.reserve(*queue, DeviceMemory::Place::kDevice, length, lender);
+    const Status status = on_device_.reserve(*queue, DeviceMemory::Kind::kDevice, length, lender);
     data_ = on_device_.data();
     return status;
   }

@@ -34,13 +34,13 @@ constexpr std::size_t align_up(std::size_t bytes) { return (bytes + kLine - 1) /
 // goes at once, or, where a group's library or the device would have to be waited for, at a later reserve().
 class DeviceMemory {
  public:
-  enum class Place : std::uint8_t { kDevice, kStaging };
+  enum class Kind : std::uint8_t { kDevice, kStaging };
 
   // At least `bytes`; the contents are lost when it grows. Nothing under way may use it then, but for what ends before
   // the event that used_until() was told of last. Of the `lender` where that lends memory of the device: then all of
   // its ranks ask for the same launches and the same bytes, and what it has outgrown stays until the lender is
   // forgotten.
-  Status reserve(const DeviceQueue& queue, Place place, std::size_t bytes, TransportGroup* lender = nullptr);
+  Status reserve(const DeviceQueue& queue, Kind kind, std::size_t bytes, TransportGroup* lender = nullptr);
   void used_until(const std::shared_ptr<DeviceEvent>& event) {
     if (block_ != nullptr) block_->used_until = event;
   }
@@ -72,7 +72,7 @@ class DeviceMemory {
     std::vector<Registration> registrations;
     std::shared_ptr<DeviceEvent> used_until;
   };
-  Status allocate(const DeviceQueue& queue, Place place, std::size_t bytes, TransportGroup* lender);
+  Status allocate(const DeviceQueue& queue, Kind kind, std::size_t bytes, TransportGroup* lender);
 
   std::unique_ptr<Block> block_;
   std::vector<std::unique_ptr<Block>> outgrown_;

@@ -1,4 +1,4 @@
-// The slices of a stage's data under way, and in which order those of a composed schedule begin their steps.
+// The slices of a stage's data under way, and in which order those of a composition begin their steps.
 //
 // Not thread-safe.
 #pragma once
@@ -63,7 +63,7 @@ class Pipeline {
   std::size_t ended_ = 0;  // all before it have
 };
 
-// In which order the slices of a composed schedule begin their steps.
+// In which order the slices of a composition begin their steps.
 //
 // A step of a slice begins after the same step of the slice before. That suffices where stages are told apart by tags
 // or slots. A group that tells its stages apart by their order alone (native collectives), or has fewer slots than

@@ -1,19 +1,10 @@
 #include "core/execute/stage.h"
 
-#include <algorithm>
-
 #include "plugins/base/invariant.h"
 
 namespace roda::execute {
 
 void GiveBack::operator()(Stage* stage) const { stage->taken_ = false; }
-
-StageHandle take_free(const std::vector<std::unique_ptr<Stage>>& stages) {
-  const auto free = std::ranges::find_if(stages, [](const auto& stage) { return !stage->taken_; });
-  if (free == stages.end()) return nullptr;
-  (*free)->taken_ = true;
-  return StageHandle(free->get());
-}
 
 Status Stage::start(const StageArgs& args) {
   RODA_INVARIANT(!running_, "a stage starts when its run before has ended");

@@ -6,10 +6,12 @@
 
 #include <roda/abi/types.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/plan/slices.h"
@@ -102,19 +104,18 @@ struct GiveBack {
 };
 using StageHandle = std::unique_ptr<Stage, GiveBack>;
 
-// One reusable run of a collective. start, then test until done; then start again.
+// One reusable run of a program. start, then test until done; then start again.
 class Stage {
  public:
-  Stage() = default;
+  explicit Stage(std::shared_ptr<const schedule::Program> program) : program_(std::move(program)) {}
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
   virtual ~Stage() = default;
 
-  // The program that it runs; null: it runs a composition.
-  virtual const schedule::Program* program() const { return nullptr; }
+  const schedule::Program& program() const { return *program_; }
 
   // Whether StageArgs::bucket may be given.
-  virtual bool takes_buckets() const { return false; }
+  bool takes_buckets() const { return schedule::takes_buckets(*program_); }
 
   // Begins. The stage is idle or done. An error leaves it idle; nothing was sent.
   Status start(const StageArgs& args);
@@ -151,18 +152,58 @@ class Stage {
   virtual bool release() = 0;
 
   friend struct GiveBack;
-  friend StageHandle take_free(const std::vector<std::unique_ptr<Stage>>& stages);
+  friend class Stages;
 
+  const std::shared_ptr<const schedule::Program> program_;
   bool taken_ = false;  // by a user
   bool running_ = false;
   Status failure_;
 };
 
-// The first of the stages that has no user; null: all have. The stages outlive the handle.
-StageHandle take_free(const std::vector<std::unique_ptr<Stage>>& stages);
+// Stages that run alike, kept for reuse: none is built, and nothing allocated, where one has no user. Outlives its
+// handles.
+class Stages {
+ public:
+  // `make(&made)` makes one more.
+  template <typename Make>
+  Status take(const Make& make, StageHandle* stage) {
+    auto free = std::ranges::find_if(stages_, [](const auto& kept) { return !kept->taken_; });
+    if (free == stages_.end()) {
+      std::unique_ptr<Stage> made;
+      RODA_RETURN_IF_ERROR(make(&made));
+      free = stages_.insert(free, std::move(made));
+    }
+    (*free)->taken_ = true;
+    stage->reset(free->get());
+    return {};
+  }
 
-// A stage that runs a program over a group. `group` and `options` outlive it.
-std::unique_ptr<Stage> make_program_stage(TransportGroup& group, const ExecuteOptions& options,
-                                          std::shared_ptr<const schedule::Program> program);
+ private:
+  std::vector<std::unique_ptr<Stage>> stages_;
+};
+
+// A stage that runs an algorithm's program, or a transport's own collective, over a group. `group` and `options`
+// outlive it. RODA_ERR_UNSUPPORTED: the transport lacks what the program needs.
+Status make_stage(std::shared_ptr<const schedule::Program> program, TransportGroup& group,
+                  const ExecuteOptions& options, std::unique_ptr<Stage>* stage);
+
+// How a call gets at data on a device.
+enum class StepData : std::uint8_t {
+  kOnStream,  // it works there, on the launch's stream
+  kStaged,    // in host memory; the data are copied there and back
+  kDirect,    // it works there, but not on the stream
+};
+
+struct ComposedOptions {
+  std::size_t slice_bytes = 1;  // equal on all ranks
+  std::uint32_t launches = 1;   // that may be in flight on the groups at once; StageArgs::slot is below it
+  std::vector<StepData> data;   // [stage of the plan] of data on a device; empty: it works in host memory
+};
+
+// A stage that runs a composition, each call over its group. `name`: for messages. `groups`: by stage of the plan; null
+// where this rank calls nothing. They outlive it, as `execute` does.
+std::unique_ptr<Stage> make_composed_stage(std::string name, std::shared_ptr<const schedule::Program> program,
+                                           const std::vector<TransportGroup*>& groups, const ExecuteOptions& execute,
+                                           ComposedOptions options);
 
 }  // namespace roda::execute

@@ -23,24 +23,16 @@ Status LaunchRun::connect(Planner* planner, Contexts* contexts, bool* ready) {
   } else {
     if (bound_.plan == nullptr) RODA_RETURN_IF_ERROR(find_plan(planner));
     SetRuntime::Route& route = set_->route(bound_.use);
-    if (route.groups.empty()) lay_out(&route);
-    if (route.pools.empty()) RODA_RETURN_IF_ERROR(find_pools(contexts, &route));
-    if (route.pools.empty()) return {};
+    const Shape& shape = set_->options().shape;
+    if (route.program == nullptr) {
+      RODA_RETURN_IF_ERROR(program_of(plan(), shape, shape.self(), bound_.use.root, &route.program));
+    }
+    if (route.groups.empty()) RODA_RETURN_IF_ERROR(find_groups(contexts, &route));
+    if (route.groups.empty()) return {};
     bound_.route = &route;
     set_->keep(launch_, bound_);
   }
   *ready = has_groups_ = true;
-  return {};
-}
-
-Status LaunchRun::acquire(execute::StageHandle* stage) {
-  RODA_INVARIANT(bound_.route != nullptr, "a launch takes a stage when its groups are formed");
-  if (is_plain())
-    return pools().front()->acquire(bound_.work.collective, plan().stages.front().algorithm, bound_.use.root, stage);
-  *stage = take_free(bound_.route->stages);
-  if (*stage != nullptr) return {};
-  bound_.route->stages.push_back(make_stage());
-  *stage = take_free(bound_.route->stages);
   return {};
 }
 
@@ -80,40 +72,33 @@ Status LaunchRun::find_plan(Planner* planner) {
   return {};
 }
 
-void LaunchRun::lay_out(SetRuntime::Route* route) const {
-  route->groups.resize(plan().stages.size());
-  if (is_plain()) return;
-  const Shape& shape = set_->options().shape;
-  route->schedule =
-      std::make_shared<const schedule::Schedule>(schedule_of(plan(), shape, shape.self(), bound_.use.root));
-  for (const schedule::Call& call : route->schedule->calls) {
-    if (plan().is_composed()) route->groups[static_cast<std::size_t>(call.stage)] = *call.members;
-  }
-}
-
 // The groups that the plan's stages run over. All are asked for before one is waited for: they form side by side.
-Status LaunchRun::find_pools(Contexts* contexts, SetRuntime::Route* route) const {
-  std::vector<execute::StagePool*> pools;
+Status LaunchRun::find_groups(Contexts* contexts, SetRuntime::Route* route) const {
+  std::vector<execute::TransportGroup*> groups(plan().stages.size());
   bool is_formed = true;
-  for (std::size_t i = 0; i < plan().stages.size(); ++i) {
-    pools.push_back(nullptr);
-    if (plan().is_composed() && route->groups[i].empty()) continue;
+  const auto find = [&](std::size_t stage, const std::vector<std::int32_t>& members) -> Status {
     execute::TransportContext* context = nullptr;
-    RODA_RETURN_IF_ERROR(contexts->get(plan().stages[i].transport, &context));
-    const bool is_on_device = !queue_.is_host() && !plan().stages[i].staged;
-    SetRuntime::GroupPlace place{route->groups[i], -1, {}, -1};
-    if (is_on_device) place = {route->groups[i], bound_.use.placement, head().devices, queue_.number};
-    RODA_RETURN_IF_ERROR(set_->stages(*context, place, &pools.back()));
-    is_formed = is_formed && pools.back() != nullptr;
+    RODA_RETURN_IF_ERROR(contexts->get(plan().stages[stage].transport, &context));
+    SetRuntime::GroupPlace place{members, -1, {}, -1};
+    const bool is_on_device = !queue_.is_host() && !plan().stages[stage].staged;
+    if (is_on_device) place = {members, bound_.use.placement, head().devices, queue_.number};
+    RODA_RETURN_IF_ERROR(set_->group(*context, place, &groups[stage]));
+    is_formed = is_formed && groups[stage] != nullptr;
+    return {};
+  };
+  if (!plan().is_composed()) RODA_RETURN_IF_ERROR(find(0, {}));
+  for (std::size_t i = 0; plan().is_composed() && i < route->program->calls.size(); ++i) {
+    const schedule::Call& call = route->program->calls[i];
+    RODA_RETURN_IF_ERROR(find(static_cast<std::size_t>(call.stage), *call.members));
   }
   if (!is_formed) return {};
-  route->pools = std::move(pools);
+  route->groups = std::move(groups);
   route->needs = find_needs(*route);
   if (queue_.is_host()) return {};
   for (std::size_t i = 0; i < plan().stages.size(); ++i) {
-    execute::StagePool* pool = route->pools[i];
-    route->data.push_back(find_data(plan().stages[i], pool));
-    if (pool != nullptr && route->data[i] != execute::StepData::kStaged) route->on_device.push_back(&pool->group());
+    execute::TransportGroup* group = route->groups[i];
+    route->data.push_back(find_data(plan().stages[i], group));
+    if (group != nullptr && route->data[i] != execute::StepData::kStaged) route->on_device.push_back(group);
   }
   return {};
 }
@@ -122,14 +107,14 @@ Status LaunchRun::find_pools(Contexts* contexts, SetRuntime::Route* route) const
 // memory for it is each machine's own affair: the messages are the same, and one end does not see in what memory the
 // other has them. A schedule that needs nothing but messages works there over a transport that takes the device's
 // memory on this machine.
-execute::StepData LaunchRun::find_data(const PlanStage& stage, execute::StagePool* pool) const {
+execute::StepData LaunchRun::find_data(const PlanStage& stage, execute::TransportGroup* group) const {
   if (!plan().staged && !stage.staged) return execute::StepData::kOnStream;
-  if (pool == nullptr) return execute::StepData::kDirect;
+  if (group == nullptr) return execute::StepData::kDirect;
   if (is_native(stage) || schedule::is_one_sided(stage.algorithm->needs)) return execute::StepData::kStaged;
   if (stage.collective == RODA_ADASUM_ALLREDUCE) return execute::StepData::kStaged;
-  if (!pool->group().context().takes(queue_.memory_kind(), queue_.number)) return execute::StepData::kStaged;
+  if (!group->context().takes(queue_.memory_kind(), queue_.number)) return execute::StepData::kStaged;
   const bool is_direct = roda_collective_is(stage.collective, RODA_COMBINES) == 0 || queue_.can_reduce();
-  RODA_LOG(debug, "{} over group {} works {}", stage.algorithm_name(), pool->group().name(),
+  RODA_LOG(debug, "{} over group {} works {}", stage.algorithm_name(), group->name(),
            is_direct ? "on the device's memory" : "in host memory: the device has no kernels");
   return is_direct ? execute::StepData::kDirect : execute::StepData::kStaged;
 }
@@ -140,31 +125,33 @@ SetRuntime::Needs LaunchRun::find_needs(const SetRuntime::Route& route) const {
   const bool is_composed = plan().stages.size() > 1;
   const bool has_native = std::ranges::any_of(plan().stages, is_native);
   SetRuntime::Needs needs;
-  for (std::size_t i = 0; i < route.pools.size(); ++i) {
-    if (route.pools[i] == nullptr) continue;
+  for (std::size_t i = 0; i < route.groups.size(); ++i) {
+    if (route.groups[i] == nullptr) continue;
     const bool is_ordered = (is_composed || plan().staged) && is_native(plan().stages[i]);
-    needs.whole_group = needs.whole_group || route.pools[i]->group().slots() == 1 || is_ordered;
+    needs.whole_group = needs.whole_group || route.groups[i]->slots() == 1 || is_ordered;
   }
-  needs.stream_order = !queue_.is_host() && is_plain() && has_native && route.pools.front()->group().slots() == 0;
+  needs.stream_order = !queue_.is_host() && is_plain() && has_native && route.groups.front()->slots() == 0;
   needs.whole_device = !queue_.is_host() && is_composed && (has_native || needs.whole_group);
   return needs;
 }
 
 // A collective that is staged as a whole is cut, so that copies and messages overlap. A composition whose stages
 // can't all get at the device's memory works in host memory throughout.
-std::unique_ptr<execute::Stage> LaunchRun::make_stage() const {
-  const std::vector<execute::StepData>& data = bound_.route->data;
+Status LaunchRun::make_stage(std::unique_ptr<execute::Stage>* stage) const {
+  const SetRuntime::Route& route = *bound_.route;
+  const execute::ExecuteOptions& sizes = set_->options().execute;
+  if (is_plain()) return execute::make_stage(route.program, *route.groups.front(), sizes, stage);
+  const std::vector<execute::StepData>& data = route.data;
   const bool is_direct = std::ranges::all_of(data, [](execute::StepData d) { return d == execute::StepData::kDirect; });
   const bool is_staged = plan().staged && plan().is_composed() && !is_direct;
   const bool is_on_device = !queue_.is_host() && !is_staged;
-  const execute::ExecuteOptions& sizes = set_->options().execute;
-  const bool is_shared_out = bound_.route->schedule->collective == schedule::Collective::kAllreduce;
-  const std::size_t on_host = plan::level_slice(sizes, is_shared_out ? bound_.route->schedule->chunks : 1);
-  return execute::make_composed_stage(plan().text, bound_.route->schedule, bound_.route->pools,
-                                      {.slice_bytes = is_on_device ? sizes.device_level_bytes : on_host,
-                                       .launches = kLaunchesInFlight,
-                                       .data = is_on_device ? data : std::vector<execute::StepData>(),
-                                       .groups_on_device = bound_.route->on_device});
+  const bool is_shared_out = plan().is_composed() && route.program->collective == schedule::Collective::kAllreduce;
+  const std::size_t on_host = plan::level_slice(sizes, is_shared_out ? route.program->chunks : 1);
+  *stage = execute::make_composed_stage(plan().text, route.program, route.groups, sizes,
+                                        {.slice_bytes = is_on_device ? sizes.device_level_bytes : on_host,
+                                         .launches = kLaunchesInFlight,
+                                         .data = is_on_device ? data : std::vector<execute::StepData>()});
+  return {};
 }
 
 }  // namespace roda::engine

@@ -45,14 +45,15 @@ Status LaunchRun::start() {
   args.op = work.stage_op();
   args.launch = launch_.sequence;
   args.generation = set_->options().generation;
-  const bool is_divided = pools().size() == 1 && !plan().staged && only_group()->slots() != 0;
+  const bool is_divided = groups().size() == 1 && !plan().staged && only_group()->slots() != 0;
   args.slot = is_divided ? slot_ % only_group()->slots() : slot_;
   args.root = bound_.use.root;
   if (!queue_.is_host()) args.queue = &queue_;
   args.trace = trace;
-  RODA_RETURN_IF_ERROR(acquire(&stage_));
+  const auto make = [this](std::unique_ptr<execute::Stage>* made) { return make_stage(made); };
+  RODA_RETURN_IF_ERROR(bound_.route->stages.take(make, &stage_));
   Payload::Means means{only_group(), bound_.route->on_device, queue_.is_host() && stage_->takes_buckets(),
-                       pools().size() > 1};
+                       groups().size() > 1};
   if (needs().stream_order) {
     const bool may_lend = means.group->context().has(RODA_CAP_ALLOCATE);
     means.buffers = &(*of_stream_)[may_lend ? means.group : nullptr];
@@ -116,10 +117,10 @@ Status LaunchRun::end_on_stream() {
 bool LaunchRun::quiesced() {
   for (Operation* op : operations_) {
     if (op == nullptr || is_local_) continue;
-    for (execute::StagePool* pool : pools()) {
-      if (pool == nullptr) continue;
-      if (op->input != nullptr && !pool->group().quiesced(op->input, op->bytes())) return false;
-      if (op->output != nullptr && !pool->group().quiesced(op->output, op->bytes())) return false;
+    for (execute::TransportGroup* group : groups()) {
+      if (group == nullptr) continue;
+      if (op->input != nullptr && !group->quiesced(op->input, op->bytes())) return false;
+      if (op->output != nullptr && !group->quiesced(op->output, op->bytes())) return false;
     }
   }
   if (queue_.is_host()) return true;
@@ -140,8 +141,8 @@ std::string LaunchRun::describe() const {
 std::string LaunchRun::activity() const {
   const std::string what = head().collective == RODA_BROADCAST ? "BCAST" : roda_collective_name(head().collective);
   std::string name;
-  for (execute::StagePool* pool : pools()) {
-    const std::string transport = pool == nullptr ? "" : pool->group().context().name();
+  for (execute::TransportGroup* group : groups()) {
+    const std::string transport = group == nullptr ? "" : group->context().name();
     if (name.find(transport) == std::string::npos) name += (name.empty() ? "" : "_") + transport;
   }
   if (name.empty()) return "LOCAL_" + what;

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/execute/device_queue.h"
-#include "core/execute/stage_pool.h"
+#include "core/execute/stage.h"
 #include "core/launch/payload.h"
 #include "core/launch/set_runtime.h"
 #include "core/negotiate/negotiator.h"
@@ -99,22 +99,20 @@ class LaunchRun {
 
   // --- its plan (launch_plan.cc) ---
   Status find_plan(Planner* planner);
-  void lay_out(SetRuntime::Route* route) const;
-  Status find_pools(Contexts* contexts, SetRuntime::Route* route) const;
-  execute::StepData find_data(const PlanStage& stage, execute::StagePool* pool) const;
+  Status find_groups(Contexts* contexts, SetRuntime::Route* route) const;
+  execute::StepData find_data(const PlanStage& stage, execute::TransportGroup* group) const;
   SetRuntime::Needs find_needs(const SetRuntime::Route& route) const;
-  // A stage that runs the plan, and that no other launch uses. Its groups are formed.
-  Status acquire(execute::StageHandle* stage);
-  std::unique_ptr<execute::Stage> make_stage() const;
+  // A stage that runs the plan. Its groups are formed.
+  Status make_stage(std::unique_ptr<execute::Stage>* stage) const;
   const Plan& plan() const { return *bound_.plan; }
   // One collective over its own group, as a stage of that group runs it.
   bool is_plain() const { return !plan().is_composed() && !plan().staged; }
   // By stage of the plan; null where this rank has no part. Empty: they are not formed.
-  std::span<execute::StagePool* const> pools() const {
-    return bound_.route == nullptr ? std::span<execute::StagePool* const>() : bound_.route->pools;
+  std::span<execute::TransportGroup* const> groups() const {
+    return bound_.route == nullptr ? std::span<execute::TransportGroup* const>() : bound_.route->groups;
   }
   // The group of a plan with one stage; null for compositions.
-  execute::TransportGroup* only_group() const { return pools().size() == 1 ? &pools().front()->group() : nullptr; }
+  execute::TransportGroup* only_group() const { return groups().size() == 1 ? groups().front() : nullptr; }
 
   negotiate::Launch launch_;
   std::vector<Operation*> operations_;

@@ -28,7 +28,7 @@ bool Contexts::are_settled() const {
 struct SetRuntime::Group {
   std::unique_ptr<StoreExchange> exchange;
   std::unique_ptr<execute::TransportGroup> group;
-  std::unique_ptr<execute::StagePool> pool;  // after the group in life, before it in death
+  bool is_formed = false;
 };
 
 namespace {
@@ -84,18 +84,13 @@ Status SetRuntime::form(execute::TransportContext& context, const GroupPlace& pl
   return {};
 }
 
-Status SetRuntime::stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool) {
-  *pool = nullptr;
+Status SetRuntime::group(execute::TransportContext& context, const GroupPlace& place, execute::TransportGroup** group) {
+  *group = nullptr;
   std::unique_ptr<Group>& entry = groups_[{context.name(), place.members, place.placement}];
   RODA_INVARIANT(is_member(), "groups of a process set are of its members");
   if (entry == nullptr) RODA_RETURN_IF_ERROR(form(context, place, &entry));
-  if (entry->pool == nullptr) {
-    bool formed = false;
-    RODA_RETURN_IF_ERROR(entry->group->test(&formed));
-    if (!formed) return {};
-    entry->pool = std::make_unique<execute::StagePool>(*entry->group, options_.execute);
-  }
-  *pool = entry->pool.get();
+  if (!entry->is_formed) RODA_RETURN_IF_ERROR(entry->group->test(&entry->is_formed));
+  if (entry->is_formed) *group = entry->group.get();
   return {};
 }
 
@@ -117,7 +112,7 @@ Status SetRuntime::lend(std::size_t bytes, execute::LentMemory** memory) {
   Status found = Status::unavailable("no transport that the process set uses has memory to lend");
   for (const auto& [key, entry] : groups_) {
     const auto& [transport, members, placement] = key;
-    const bool is_usable = entry != nullptr && entry->pool != nullptr && members.empty() && placement < 0;
+    const bool is_usable = entry != nullptr && entry->is_formed && members.empty() && placement < 0;
     if (!is_usable) continue;
     const Status status = entry->group->lend(bytes, memory);
     if (status.ok()) return {};

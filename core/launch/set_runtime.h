@@ -14,7 +14,7 @@
 
 #include "core/bootstrap/store.h"
 #include "core/execute/group.h"
-#include "core/execute/stage_pool.h"
+#include "core/execute/stage.h"
 #include "core/negotiate/negotiator.h"
 #include "core/plan/plan.h"
 
@@ -69,9 +69,8 @@ class SetRuntime {
     std::span<const std::int32_t> devices;  // the same: of each member of the set; empty: host memory
     std::int32_t device = -1;               // of this rank
   };
-  // The stages over that transport in the group, which is formed at the first call. Null: it is forming; ask again
-  // later.
-  Status stages(execute::TransportContext& context, const GroupPlace& place, execute::StagePool** pool);
+  // Over that transport; formed at the first call. Null: it is forming; ask again later.
+  Status group(execute::TransportContext& context, const GroupPlace& place, execute::TransportGroup** group);
   // A plan at work.
   struct Use {
     std::uint32_t plan = 0;       // Plan::id
@@ -89,16 +88,15 @@ class SetRuntime {
     // All of a launch is put on the device's stream at once, and uses the stream's buffers: any number line up there.
     bool stream_order = false;
   };
-  // The groups and stages that a plan runs over. The first launch that needs a route lays it out.
+  // What this rank does in a plan, and over what. The first launch that needs a route makes the program.
   struct Route {
-    std::shared_ptr<const schedule::Schedule> schedule;  // of a composition, or of a collective that is cut into slices
-    std::vector<std::vector<std::int32_t>> groups;  // [stage] members of the set; empty where there is nothing to do
+    std::shared_ptr<const schedule::Program> program;
     // Once the groups are formed.
-    std::vector<execute::StagePool*> pools;  // [stage] null where there is nothing to do
+    std::vector<execute::TransportGroup*> groups;  // [stage of the plan] null where there is nothing to do
     Needs needs;
-    std::vector<execute::StepData> data;                  // [stage] of data on devices: as this machine has it
-    std::vector<execute::TransportGroup*> on_device;      // of the stages: they work on the device's memory
-    std::vector<std::unique_ptr<execute::Stage>> stages;  // that run the schedule
+    std::vector<execute::StepData> data;              // [stage of the plan] of data on devices: as this machine has it
+    std::vector<execute::TransportGroup*> on_device;  // of the groups: they work on the device's memory
+    execute::Stages stages;                           // that run the program
   };
   Route& route(const Use& use) { return routes_[use]; }
   // The plan that a launch runs, and the groups that it runs over.

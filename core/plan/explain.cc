@@ -116,9 +116,10 @@ nlohmann::json network_of(const Topology& topology) {
 
 // The steps of one rank, line by line: of this one, or where it is none of the ranks, of the first.
 std::vector<std::string> steps_of(const Plan& plan, const Shape& shape) {
-  const schedule::Schedule schedule = schedule_of(plan, shape, std::max(shape.self(), 0), 0);
-  std::istringstream text(to_text(schedule));
+  std::shared_ptr<const schedule::Program> program;
   std::vector<std::string> lines;
+  if (!program_of(plan, shape, std::max(shape.self(), 0), 0, &program).ok()) return lines;
+  std::istringstream text(to_text(*program));
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
 }

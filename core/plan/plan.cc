@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "algorithms/index.h"
 #include "algorithms/plan/compile.h"
@@ -55,15 +57,24 @@ void Shape::lay_out_torus() {
   }
 }
 
-schedule::Schedule schedule_of(const Plan& plan, const Shape& shape, int rank, int root) {
+Status program_of(const Plan& plan, const Shape& shape, int rank, int root,
+                  std::shared_ptr<const schedule::Program>* program) {
+  const PlanStage& first = plan.stages.front();
+  schedule::Program made;
+  std::optional<std::string> wrong;
   if (plan.is_composed()) {
     const plan::Grid& grid = shape.grid(plan.composition.name);
-    return plan::Compiler(plan.composition, grid, root, rank).schedule(rank);
+    wrong = plan::Compiler(plan.composition, grid, root, rank).compile(rank, &made);
+  } else if (first.algorithm == nullptr) {
+    made = schedule::native_program(static_cast<schedule::Collective>(first.collective), rank, shape.size(), root);
+  } else {
+    wrong = schedule::compile(*first.algorithm, rank, shape.size(), root, &made);
   }
-  const PlanStage& only = plan.stages.front();
-  const auto collective = static_cast<schedule::Collective>(only.collective);
-  const plan::Plan single{only.algorithm_name(), collective, {{collective, only.algorithm_name(), 0}}};
-  return plan::Compiler(single, plan::flat_grid(shape.size()), root).schedule(rank);
+  if (wrong) return Status::unsupported(*wrong);
+  *program = std::make_shared<const schedule::Program>(std::move(made));
+  if (!plan.staged || plan.is_composed()) return {};
+  *program = std::make_shared<const schedule::Program>(around(std::move(*program)));
+  return {};
 }
 
 Formats formats_of(const Plan& plan, const PlanQuery& q) {

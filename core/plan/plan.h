@@ -7,13 +7,16 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "algorithms/plan/grid.h"
 #include "algorithms/plan/plan.h"
+#include "algorithms/schedule/program.h"
 #include "algorithms/topology/topology.h"
+#include "plugins/base/status.h"
 
 namespace roda::engine {
 
@@ -118,7 +121,9 @@ struct Formats {
 };
 Formats formats_of(const Plan& plan, const PlanQuery& query);
 
-// What `rank` of the shape does in the plan: the value that is run, proved and printed.
-schedule::Schedule schedule_of(const Plan& plan, const Shape& shape, int rank, int root);
+// What `rank` of the shape does in the plan: the value that is run, proved and printed. A collective that is staged is
+// cut into slices, as a composition of one call. RODA_ERR_UNSUPPORTED: an algorithm does not run on its group.
+Status program_of(const Plan& plan, const Shape& shape, int rank, int root,
+                  std::shared_ptr<const schedule::Program>* program);
 
 }  // namespace roda::engine

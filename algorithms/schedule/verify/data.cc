@@ -35,11 +35,11 @@ struct Expected {
   int from;  // -1: the reduction of all ranks' contributions
 };
 
-Expected expected_at(const Schedule& schedule, int chunk) {
-  const roda_collective_entry& data = entry_of(schedule.collective);
-  if (is(schedule.collective, RODA_COMBINES)) return {data.output == RODA_OWN_PART ? schedule.rank : chunk, -1};
-  if (is_between_pairs(schedule.collective)) return {piece_between(chunk, schedule.rank, schedule.size), chunk};
-  return {chunk, data.output == RODA_ALL_PARTS ? chunk : schedule.root};
+Expected expected_at(const Outline& of, int chunk) {
+  const roda_collective_entry& data = entry_of(of.collective);
+  if (is(of.collective, RODA_COMBINES)) return {data.output == RODA_OWN_PART ? of.rank : chunk, -1};
+  if (is_between_pairs(of.collective)) return {piece_between(chunk, of.rank, of.size), chunk};
+  return {chunk, data.output == RODA_ALL_PARTS ? chunk : of.root};
 }
 
 }  // namespace
@@ -147,19 +147,19 @@ int Expressions::summed(Value value) const {
   return node(value).summed > 0 ? node(value).summed : contributions(value);
 }
 
-Value initial_value(const Schedule& schedule, int chunk, Expressions& expressions) {
-  const int rank = schedule.rank;
-  if (is_between_pairs(schedule.collective)) {
-    return expressions.contribution(piece_between(rank, chunk, schedule.size), rank);
+Value initial_value(const Outline& of, int chunk, Expressions& expressions) {
+  const int rank = of.rank;
+  if (is_between_pairs(of.collective)) {
+    return expressions.contribution(piece_between(rank, chunk, of.size), rank);
   }
-  if (entry_of(schedule.collective).input == RODA_OWN_PART) return expressions.contribution(rank, rank);
-  const bool has_data = is(schedule.collective, RODA_COMBINES) || rank == schedule.root;
+  if (entry_of(of.collective).input == RODA_OWN_PART) return expressions.contribution(rank, rank);
+  const bool has_data = is(of.collective, RODA_COMBINES) || rank == of.root;
   return has_data ? expressions.contribution(chunk, rank) : kUndefined;
 }
 
-void check_result(const Schedule& schedule, int chunk, Value value, Expressions& expressions) {
+void check_result(const Outline& of, int chunk, Value value, Expressions& expressions) {
   const std::string name = "output[" + std::to_string(chunk) + "] ";
-  const Expected expected = expected_at(schedule, chunk);
+  const Expected expected = expected_at(of, chunk);
   if (value == kUndefined) complain(name + "is undefined at the end");
   const bool is_of_one = expected.from >= 0;
   if (is_of_one ? value != expressions.contribution(expected.piece, expected.from)
@@ -168,11 +168,11 @@ void check_result(const Schedule& schedule, int chunk, Value value, Expressions&
   }
   if (is_of_one) return;
   const int count = expressions.contributions(value);
-  if (count != schedule.size) {
-    complain(name + "ends with " + std::to_string(count) + " of " + std::to_string(schedule.size) + " contributions");
+  if (count != of.size) {
+    complain(name + "ends with " + std::to_string(count) + " of " + std::to_string(of.size) + " contributions");
   }
   const int summed = expressions.summed(value);
-  if (schedule.collective == Collective::kAdasum && summed != std::max(schedule.root, 1)) {
+  if (of.collective == Collective::kAdasum && summed != std::max(of.root, 1)) {
     complain(name + "ends as the Adasum of sums over " + std::to_string(summed) + " ranks each");
   }
 }

@@ -84,24 +84,24 @@ class Expressions {
 };
 
 // Chunks with equal numbers have equal lengths, on whichever rank; nothing is known about others.
-inline std::int64_t length_of(const Schedule& schedule, Space space, int chunk) {
+inline std::int64_t length_of(const Outline& of, Space space, int chunk) {
   if (space == Space::kProducts) return -1;
-  const std::int64_t rank = schedule.rank;
-  const std::int64_t size = schedule.size;
+  const std::int64_t rank = of.rank;
+  const std::int64_t size = of.size;
   if (space == Space::kScratch) {
-    if (!schedule.scratch_is_own) return chunk % schedule.chunks;
-    return is_between_pairs(schedule.collective) ? rank * size + rank : rank;
+    if (!of.scratch_is_own) return chunk % of.chunks;
+    return is_between_pairs(of.collective) ? rank * size + rank : rank;
   }
   const bool is_input = space == Space::kInput;
-  if (is_between_pairs(schedule.collective)) return is_input ? rank * size + chunk : chunk * size + rank;
-  const int extent = is_input ? entry_of(schedule.collective).input : entry_of(schedule.collective).output;
+  if (is_between_pairs(of.collective)) return is_input ? rank * size + chunk : chunk * size + rank;
+  const int extent = is_input ? entry_of(of.collective).input : entry_of(of.collective).output;
   return extent == RODA_OWN_PART ? rank : chunk;
 }
 
 // The value that the chunk of Input holds at the start.
-Value initial_value(const Schedule& schedule, int chunk, Expressions& expressions);
+Value initial_value(const Outline& of, int chunk, Expressions& expressions);
 
 // Complains where `value` is not what Output's chunk must hold at the end.
-void check_result(const Schedule& schedule, int chunk, Value value, Expressions& expressions);
+void check_result(const Outline& of, int chunk, Value value, Expressions& expressions);
 
 }  // namespace roda::schedule::verifier

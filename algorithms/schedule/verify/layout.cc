@@ -8,15 +8,7 @@
 namespace roda::schedule::verifier {
 namespace {
 
-// Calls f(call, step) for each call of a rank.
-void for_each_call(const Schedule& schedule, auto f) {
-  std::size_t call = 0;
-  for (const Step& step : schedule.lanes.front().steps) {
-    if (step.kind == StepKind::kCall) f(schedule.calls[call++], step);
-  }
-}
-
-std::int32_t chunks_of_data(const Step& step) { return std::max(step.src.count, step.dst.count); }
+std::int32_t chunks_of_data(const Op& call) { return std::max(call.src.count, call.dst.count); }
 
 std::vector<std::size_t> even_prefix(std::size_t cells, std::int32_t chunks) {
   std::vector<std::size_t> prefix;
@@ -34,28 +26,29 @@ std::vector<std::size_t> prefix_of(const std::vector<std::int32_t>& ends, int pa
 
 // Data are cut so far that every algorithm's chunks are whole numbers of cells.
 void Proof::count_parts() {
-  for (const Schedule& rank : ranks_) {
-    for_each_call(rank, [&](const Call& call, const Step& step) {
-      const std::vector<Program>& programs = programs_of_(call);
-      lanes_ = std::max(lanes_, most_lanes(programs));
-      if (!is_cut(call.collective)) return;
-      const std::int32_t chunks = programs.front().chunks;
-      parts_ = std::lcm(parts_, chunks / std::gcd(chunks, chunks_of_data(step)));
-    });
+  for (const Program* rank : ranks_) {
+    for (const Op& op : rank->lanes.front().ops) {
+      if (op.kind != OpKind::kCall) continue;
+      const Program& program = *rank->calls[op.source].program;
+      lanes_ = std::max(lanes_, static_cast<int>(program.lanes.size()));
+      if (is_cut(program.collective)) {
+        parts_ = std::lcm(parts_, program.chunks / std::gcd(program.chunks, chunks_of_data(op)));
+      }
+    }
   }
-  if (!is_cut(ranks_.front().collective)) parts_ = 1;
+  if (!is_cut(ranks_.front()->collective)) parts_ = 1;
 }
 
-Proof::Proof(const std::vector<Schedule>& ranks, const ProgramsOf& programs_of, std::vector<Setting> settings)
-    : ranks_(ranks), programs_of_(programs_of), settings_(std::move(settings)), size_(static_cast<int>(ranks.size())) {
+Proof::Proof(const std::vector<const Program*>& ranks, std::vector<Setting> settings)
+    : ranks_(ranks), settings_(std::move(settings)), size_(static_cast<int>(ranks.size())) {
   count_parts();
-  expressions_.emplace(size_, ranks.front().chunks * parts_);
+  expressions_.emplace(size_, ranks.front()->chunks * parts_);
   for (int rank = 0; rank < size_; ++rank) {
     for (int lane = 0; lane < lanes_; ++lane) threads_.push_back({rank, lane, Clock(size_ * lanes_)});
     thread_of(rank, 0).clock.tick(rank * lanes_);
   }
   memory_.resize(ranks.size());
-  for (const Schedule& schedule : ranks_) add_rank(schedule);
+  for (const Program* program : ranks_) add_rank(*program);
   for (const auto& [key, session] : sessions_) {
     const auto missing = std::ranges::find(session.frames, nullptr);
     if (missing == session.frames.end()) continue;
@@ -68,64 +61,63 @@ Proof::Proof(const std::vector<Schedule>& ranks, const ProgramsOf& programs_of, 
 }
 
 // The start of a rank defines its memory.
-void Proof::add_rank(const Schedule& schedule) {
-  Rank& rank = rank_of(schedule.rank);
-  const roda_collective_entry& data = entry_of(schedule.collective);
-  add_space(schedule, Space::kOutput, output_blocks(schedule));
-  const bool is_shared = settings_[at(schedule.rank) % settings_.size()].in_output && rank.spaces[1] != kNowhere &&
+void Proof::add_rank(const Program& program) {
+  Rank& rank = rank_of(program.rank);
+  const roda_collective_entry& data = entry_of(program.collective);
+  add_space(program, Space::kOutput, output_blocks(program));
+  const bool is_shared = settings_[at(program.rank) % settings_.size()].in_output && rank.spaces[1] != kNowhere &&
                          data.input != RODA_ALL_PARTS;
   if (is_shared) {
-    rank.spaces[0] = rank.spaces[1] + (data.input == RODA_OWN_PART ? at(schedule.rank) : 0);
+    rank.spaces[0] = rank.spaces[1] + (data.input == RODA_OWN_PART ? at(program.rank) : 0);
   } else {
-    add_space(schedule, Space::kInput, input_blocks(schedule));
+    add_space(program, Space::kInput, input_blocks(program));
   }
-  add_space(schedule, Space::kScratch, schedule.scratch);
-  for (const Region& region : schedule.regions) {
+  add_space(program, Space::kScratch, program.scratch);
+  for (const Region& region : program.regions) {
     for (std::int32_t i = 0; i < region.count * parts_; ++i) {
       rank.cells[rank.spaces[2] + at(region.first * parts_ + i)].region =
-          static_cast<std::int32_t>(&region - schedule.regions.data());
+          static_cast<std::int32_t>(&region - program.regions.data());
     }
   }
-  for (std::int32_t i = 0; i < chunk_count(schedule, Space::kInput) * parts_; ++i) {
-    rank.cells[rank.spaces[0] + at(i)].value = initial_value(schedule, i, *expressions_);
+  for (std::int32_t i = 0; i < chunk_count(program, Space::kInput) * parts_; ++i) {
+    rank.cells[rank.spaces[0] + at(i)].value = initial_value(program, i, *expressions_);
   }
-  const auto cells_of = [&](const Range& range) {
+  const auto cells_of = [&](const Operand& range) {
     return rank.spaces[static_cast<std::size_t>(range.space)] + at(range.first * parts_);
   };
-  std::size_t call = 0;
-  for (const Step& step : schedule.lanes.front().steps) {
-    if (step.kind == StepKind::kCall) {
-      add_frame(schedule, schedule.calls[call++], step);
+  for (const Op& op : program.lanes.front().ops) {
+    if (op.kind == OpKind::kCall) {
+      add_frame(program.rank, program.calls[op.source], op);
     } else {
-      rank.acts.push_back({nullptr, cells_of(step.dst), cells_of(step.src), at(step.dst.count * parts_)});
+      const Operand& from = program.sources_of(op).front().operand;
+      rank.acts.push_back({nullptr, cells_of(op.dst), cells_of(from), at(op.dst.count * parts_)});
     }
   }
 }
 
-void Proof::add_space(const Schedule& schedule, Space space, const std::vector<Block>& blocks) {
-  Rank& rank = rank_of(schedule.rank);
+void Proof::add_space(const Program& program, Space space, const std::vector<Block>& blocks) {
+  Rank& rank = rank_of(program.rank);
   if (!blocks.empty()) rank.spaces[static_cast<std::size_t>(space)] = rank.cells.size();
   for (std::size_t chunk = 0; chunk < blocks.size(); ++chunk) {
     for (int part = 0; part < parts_; ++part) {
       Cell& cell = rank.cells.emplace_back();
       cell.length = length_of(blocks[chunk], part);
       cell.name = {space, static_cast<std::int32_t>(chunk), 1};
-      cell.history.record_write({schedule.rank * lanes_, 1});
+      cell.history.record_write({program.rank * lanes_, 1});
     }
   }
 }
 
 std::int64_t Proof::length_of(const Block& block, int part) const {
-  if (is_between_pairs(ranks_.front().collective)) return std::int64_t{block.from} * size_ + block.to;
+  if (is_between_pairs(ranks_.front()->collective)) return std::int64_t{block.from} * size_ + block.to;
   return block.to < 0 ? block.from : std::int64_t{block.to} * parts_ + part;
 }
 
 Session& Proof::session_of(const Call& call) {
   Session& session = sessions_[{call.stage, *call.members}];
-  if (session.programs != nullptr) return session;
-  session.programs = &programs_of_(call);
+  if (!session.frames.empty()) return session;
   session.frames.resize(call.members->size());
-  session.traffic = Traffic(call.size(), lanes_);
+  session.traffic = Traffic(static_cast<int>(call.members->size()), lanes_);
   session.messages.resize(session.traffic.channels());
   session.received.resize(session.traffic.channels());
   session.signals.resize(session.traffic.signals());
@@ -133,44 +125,45 @@ Session& Proof::session_of(const Call& call) {
   return session;
 }
 
-void Proof::add_frame(const Schedule& schedule, const Call& call, const Step& step) {
+void Proof::add_frame(int number, const Call& call, const Op& op) {
   Session& session = session_of(call);
   Frame& frame = frames_.emplace_back();
   frame.session = &session;
-  frame.program = &(*session.programs)[at(call.index)];
-  frame.rank = schedule.rank;
-  frame.index = call.index;
+  frame.program = call.program.get();
+  frame.rank = number;
+  frame.index = frame.program->rank;
   frame.stage = call.stage;
-  frame.blocks = settings_[at(schedule.rank) % settings_.size()].blocks;
-  session.frames[at(call.index)] = &frame;
-  Rank& rank = rank_of(schedule.rank);
+  frame.blocks = settings_[at(number) % settings_.size()].blocks;
+  session.frames[at(frame.index)] = &frame;
+  Rank& rank = rank_of(number);
   for (const bool is_output : {false, true}) {
-    const Range& range = is_output ? step.dst : step.src;
+    const Operand& range = is_output ? op.dst : op.src;
     const CellNumber first = rank.spaces[static_cast<std::size_t>(range.space)] + at(range.first * parts_);
     frame.places.user[is_output] = address_of(range.count == 0 ? kNowhere : first);
   }
-  map_data(call, step, &frame);
+  map_data(call, op, &frame);
   add_own_memory(&frame);
   rank.acts.push_back({&frame});
 }
 
-void Proof::map_data(const Call& call, const Step& step, Frame* frame) {
-  const roda_collective_entry& data = entry_of(call.collective);
+void Proof::map_data(const Call& call, const Op& op, Frame* frame) {
+  const Collective collective = frame->program->collective;
+  const roda_collective_entry& data = entry_of(collective);
   SpaceMap* maps = frame->places.map;
   for (int w = 0; w < 2; ++w) {
     const int extent = w == 0 ? data.input : data.output;
     SpaceMap& map = maps[w];
     if (extent == RODA_WHOLE) {
-      map.prefix = even_prefix(at(chunks_of_data(step) * parts_), frame->program->chunks);
+      map.prefix = even_prefix(at(chunks_of_data(op) * parts_), frame->program->chunks);
     } else if (extent == RODA_ALL_PARTS) {
       map.prefix = prefix_of(w == 0 ? call.src_ends : call.dst_ends, parts_);
     } else {
       map.prefix.assign(1, 0);
-      if (extent == RODA_OWN_PART && w == 1) map.prefix.push_back(at(step.dst.count * parts_));
+      if (extent == RODA_OWN_PART && w == 1) map.prefix.push_back(at(op.dst.count * parts_));
     }
     map.user.assign(map.prefix.begin(), map.prefix.end() - 1);
     map.block = map.user;
-    for (std::size_t c = 0; is_between_pairs(call.collective) && c < map.block.size(); ++c) {
+    for (std::size_t c = 0; is_between_pairs(collective) && c < map.block.size(); ++c) {
       map.block[c] = c * at(call.most_blocks);
     }
   }

@@ -27,6 +27,8 @@ void Proof::execute(Thread& thread, Frame& frame, const Op& op) {
       return signal(thread, frame, op);
     case OpKind::kWait:
       return wait(thread, frame, op);
+    case OpKind::kCall:
+      complain("calls in the middle of a call");
   }
 }
 
@@ -76,9 +78,10 @@ void Proof::combine(Thread& thread, Frame& frame, const Op& op) {
   const CellNumber to = first_of(frame, op.dst);
   std::vector<std::pair<int, CellNumber>> sources;  // their owners
   for (const Source& source : frame.program->sources_of(op)) {
-    if (frame.places.bytes(source.operand) != count) complain("source and destination may differ in length");
+    const Frame& owner = source.peer < 0 ? frame : *frame.session->frames[at(source.peer)];
+    if (owner.places.bytes(source.operand) != count) complain("source and destination may differ in length");
     if (source.peer >= 0) {
-      sources.emplace_back(frame.session->frames[at(source.peer)]->rank, in_window(frame, source.peer, source.operand));
+      sources.emplace_back(owner.rank, in_window(frame, source.peer, source.operand));
       continue;
     }
     const CellNumber from = first_of(frame, source.operand);
@@ -257,7 +260,7 @@ void Proof::write(Thread& thread, int owner, CellNumber number, Value value) {
 // Regions of one buffer take turns: what the others held is gone when one is written.
 void Proof::take_buffer(Thread& thread, const Cell& cell) {
   Rank& rank = rank_of(thread.rank);
-  const std::vector<Region>& regions = schedule_of(thread.rank).regions;
+  const std::vector<Region>& regions = program_of(thread.rank).regions;
   const std::int32_t buffer = regions[at(cell.region)].buffer;
   const auto [holder, is_first] = rank.holders.try_emplace(buffer, cell.region);
   if (holder->second == cell.region) return;

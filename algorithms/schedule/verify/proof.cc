@@ -135,7 +135,7 @@ Event Proof::now(const Thread& thread) const {
 }
 
 Violation Proof::violation(const Thread& thread, const Frame* frame, const Op* op, std::string message) const {
-  const std::string& name = frame == nullptr ? schedule_of(thread.rank).algorithm : frame->program->algorithm;
+  const std::string& name = frame == nullptr ? program_of(thread.rank).algorithm : frame->program->algorithm;
   const bool has_op = op != nullptr;
   return {name, thread.rank, has_op ? thread.lane : -1, has_op ? static_cast<int>(op->step) : -1, std::move(message)};
 }
@@ -239,7 +239,7 @@ void Proof::check_end(const Frame* frame, int rank, const Clock& end, CellNumber
 void Proof::check_end_order() {
   for (int rank = 0; rank < size_; ++rank) {
     const Clock& end = thread_of(rank, 0).clock;
-    for (int peer = 0; schedule_of(rank).collective == Collective::kBarrier && peer < size_; ++peer) {
+    for (int peer = 0; program_of(rank).collective == Collective::kBarrier && peer < size_; ++peer) {
       if (end.at(peer * lanes_) >= 1) continue;
       throw violation(thread_of(rank, 0), frames_.empty() ? nullptr : &frames_.front(), nullptr,
                       "may end before rank " + std::to_string(peer) + " has started");
@@ -260,15 +260,15 @@ void Proof::check_end_order() {
 }
 
 void Proof::check_results() {
-  for (const Schedule& schedule : ranks_) {
-    const int rank = schedule.rank;
+  for (const Program* program : ranks_) {
+    const int rank = program->rank;
     const auto output = [&](int of, int i) -> const Cell& { return cell(of, rank_of(of).spaces[1] + at(i)); };
     try {
-      for (int i = 0; i < chunk_count(schedule, Space::kOutput) * parts_; ++i) {
+      for (int i = 0; i < chunk_count(*program, Space::kOutput) * parts_; ++i) {
         const Value value = output(rank, i).value;
-        check_result(schedule, i, value, *expressions_);
+        check_result(*program, i, value, *expressions_);
         roundings_ = std::max(roundings_, expressions_->roundings(value));
-        if (is_allreduction(schedule.collective) && value != output(0, i).value) {
+        if (is_allreduction(program->collective) && value != output(0, i).value) {
           complain("output[" + std::to_string(i) + "] is summed in another order than on rank 0" +
                    (expressions_->roundings(value) > 0 ? ", or rounded otherwise" : ""));
         }

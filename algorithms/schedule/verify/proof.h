@@ -1,5 +1,5 @@
-// The symbolic execution of all ranks' composed schedules, each call by the programs that the executor runs for it. An
-// algorithm alone is a composed schedule of one call.
+// The symbolic execution of all ranks' compositions, each call by its program. An algorithm alone is a composition of
+// one call.
 //
 // Memory is cells: one for each chunk, or for each part of a chunk where calls cut the data finer. Each holds a
 // symbolic value, and who has touched it. A rank's cells lie behind one another; the executor's own arithmetic (Places)
@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -86,7 +85,7 @@ struct Cell {
   std::int64_t length = 0;  // equal numbers, equal lengths
   Range name;
   bool in_block = false;
-  std::int32_t region = -1;  // of a composed schedule's Scratch
+  std::int32_t region = -1;  // of a composition's Scratch
   History history;
 };
 
@@ -126,7 +125,6 @@ struct Signal {
 
 // One collective among some of the ranks.
 struct Session {
-  const std::vector<Program>* programs = nullptr;
   std::vector<Frame*> frames;  // [member] null: it does not call
   Traffic traffic{0, 0};
   std::vector<std::vector<Message>> messages;  // [channel]
@@ -147,12 +145,10 @@ struct Frame {
   ClockSnapshot end;  // of its ops
 };
 
-using ProgramsOf = std::function<const std::vector<Program>&(const Call&)>;
-
 // Used once. `settings`: rank r has settings[r % size].
 class Proof {
  public:
-  Proof(const std::vector<Schedule>& ranks, const ProgramsOf& programs_of, std::vector<Setting> settings);
+  Proof(const std::vector<const Program*>& ranks, std::vector<Setting> settings);
   void run();  // throws a Violation
   int roundings() const { return roundings_; }
 
@@ -190,11 +186,11 @@ class Proof {
 
   // layout.cc: whose memory lies where
   void count_parts();
-  void add_rank(const Schedule& schedule);
-  void add_space(const Schedule& schedule, Space space, const std::vector<Block>& blocks);
+  void add_rank(const Program& program);
+  void add_space(const Program& program, Space space, const std::vector<Block>& blocks);
   std::int64_t length_of(const Block& block, int part) const;
-  void add_frame(const Schedule& schedule, const Call& call, const Step& step);
-  void map_data(const Call& call, const Step& step, Frame* frame);
+  void add_frame(int rank, const Call& call, const Op& op);
+  void map_data(const Call& call, const Op& op, Frame* frame);
   void add_own_memory(Frame* frame);
   CellNumber add_cells(const Frame& frame, std::size_t w, Space space, bool in_block);
   CellNumber add_like(int rank, CellNumber cell, std::size_t count, Space space, std::int32_t first);
@@ -246,7 +242,7 @@ class Proof {
 
   Thread& thread_of(int rank, int lane) { return threads_[static_cast<std::size_t>(rank * lanes_ + lane)]; }
   Rank& rank_of(int rank) { return memory_[static_cast<std::size_t>(rank)]; }
-  const Schedule& schedule_of(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  const Program& program_of(int rank) const { return *ranks_[static_cast<std::size_t>(rank)]; }
   Cell& cell(int rank, CellNumber number);
   Frame* frame_of(int rank) {
     Rank& at = rank_of(rank);
@@ -260,8 +256,7 @@ class Proof {
   // Does what may complain; throws a complaint as a Violation.
   void in_op(const Thread& thread, const Frame* frame, const Op* op, auto what);
 
-  const std::vector<Schedule>& ranks_;
-  const ProgramsOf& programs_of_;
+  const std::vector<const Program*>& ranks_;
   const std::vector<Setting> settings_;
   const int size_;
   int lanes_ = 1;

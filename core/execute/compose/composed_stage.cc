@@ -1,18 +1,18 @@
-// Runs a composed schedule (algorithms/plan/compile.h): the data are cut into slices, and each slice goes through the
-// schedule's calls one after the other. Calls of different slices overlap, so that the levels work at the same time.
+// Runs a composition (algorithms/plan/compile.h): the data are cut into slices, and each slice goes through the
+// program's ops one after the other. Calls of different slices overlap, so that the levels work at the same time.
 //
 // A call of a slice starts when the one before it has ended, its data lie where it works, and it is its turn
 // (StartOrder). On a device it is enough that the one before it lies on the stream.
-#include "core/execute/stage_pool.h"
-
 #include <algorithm>
 #include <cctype>
 #include <deque>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/execute/compose/slice_run.h"
 #include "core/execute/compose/staging.h"
+#include "core/execute/group.h"
 #include "core/execute/slices.h"
 #include "plugins/base/invariant.h"
 
@@ -20,19 +20,17 @@ namespace roda::execute {
 namespace {
 
 using schedule::Call;
-using schedule::Schedule;
-using schedule::Step;
-using schedule::StepKind;
+using schedule::Program;
 
 class ComposedStage final : public Stage {
  public:
-  ComposedStage(std::string name, std::shared_ptr<const Schedule> schedule, const std::vector<StagePool*>& pools,
-                ComposedOptions options)
-      : name_(std::move(name)), schedule_(std::move(schedule)), options_(std::move(options)) {
-    lay_out(pools);
+  ComposedStage(std::string name, std::shared_ptr<const Program> program, const std::vector<TransportGroup*>& groups,
+                const ExecuteOptions& execute, ComposedOptions options)
+      : Stage(std::move(program)), name_(std::move(name)), execute_(execute), options_(std::move(options)) {
+    lay_out(groups);
     order_ = StartOrder(plan::kLevelSlicesInFlight, rivals());
     for (std::size_t i = 0; i < plan::kLevelSlicesInFlight; ++i) {
-      slices_.add(std::make_unique<Slice>(*schedule_, layout_, i));
+      slices_.add(std::make_unique<Slice>(Stage::program(), layout_, i));
     }
   }
 
@@ -62,23 +60,23 @@ class ComposedStage final : public Stage {
   }
 
  private:
-  // A call that this rank takes part in.
-  struct PlannedCall {
-    std::span<const Step> copies;  // before it
-    const Step* step = nullptr;
-    const Call* call = nullptr;
-    const schedule::Algorithm* algorithm = nullptr;  // null: the transport's own collective
-    StagePool* pool = nullptr;
+  // A call that this rank takes part in, and what runs it.
+  struct Runner {
+    std::span<const Op> copies;  // before it
+    const Op& op;
+    const Call& call;
+    TransportGroup& group;
     StepData data = StepData::kOnStream;
+    Stages stages = {};
     bool is_beside_stream() const { return data != StepData::kOnStream; }
-    std::size_t stage() const { return static_cast<std::size_t>(call->stage); }
+    std::size_t stage() const { return static_cast<std::size_t>(call.stage); }
   };
   // Where a slice, or all of the data, is: before its next call, copied to where the call works, at the call; of all of
   // the data: copied back, or on the stream with all that belongs to it.
   enum class Phase : std::uint8_t { kIdle, kNext, kDown, kCall, kUp };
   // A slice on its way.
   struct Slice {
-    Slice(const Schedule& schedule, const Layout& layout, std::uint32_t at) : run(schedule, layout), place(at) {}
+    Slice(const Program& program, const Layout& layout, std::uint32_t at) : run(program, layout), place(at) {}
     bool is_idle() const { return phase == Phase::kIdle; }
     SliceRun run;
     const std::uint32_t place;
@@ -93,25 +91,24 @@ class ComposedStage final : public Stage {
   // A call that lies on the device's stream: what comes next there is behind it, and its end is still to be seen.
   struct OnStream {
     StageHandle handle;
-    const PlannedCall* call = nullptr;
+    const Runner* call = nullptr;
     std::size_t slice = 0;
     Trace::Clock::time_point began;
   };
-  void lay_out(const std::vector<StagePool*>& pools) {
-    const std::span<const Step> steps = schedule_->lanes.front().steps;
+  void lay_out(const std::vector<TransportGroup*>& groups) {
+    const std::span<const Op> ops = program().lanes.front().ops;
+    calls_.reserve(program().calls.size());
     std::size_t first = 0;  // of the copies before the next call
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      if (steps[i].kind == StepKind::kCopy) continue;
-      const Call& call = schedule_->calls[calls_.size()];
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].kind != OpKind::kCall) continue;
+      const Call& call = program().calls[ops[i].source];
       const auto stage = static_cast<std::size_t>(call.stage);
-      const auto* algorithm = schedule::find_algorithm(call.collective, call.algorithm);
-      RODA_INVARIANT(algorithm != nullptr || call.algorithm == schedule::kNative,
-                     "a composed schedule calls algorithms that there are");
       const StepData data = options_.data.empty() ? StepData::kOnStream : options_.data[stage];
-      calls_.push_back({steps.subspan(first, i - first), &steps[i], &call, algorithm, pools[stage], data});
+      calls_.push_back({ops.subspan(first, i - first), ops[i], call, *groups[stage], data});
+      if (!options_.data.empty() && data != StepData::kStaged) on_device_.push_back(groups[stage]);
       first = i + 1;
     }
-    tail_ = steps.subspan(first);
+    tail_ = ops.subspan(first);
   }
 
   Status begin(const StageArgs& args) override {
@@ -119,14 +116,14 @@ class ComposedStage final : public Stage {
     is_staged_ = args.queue != nullptr && options_.data.empty();
     phase_ = is_staged_ ? Phase::kDown : Phase::kCall;
     if (is_staged_) {
-      RODA_RETURN_IF_ERROR(whole_.begin(args, schedule_->rank, schedule_->size, StepData::kStaged));
+      RODA_RETURN_IF_ERROR(whole_.begin(args, program().rank, program().size, StepData::kStaged));
       args_ = whole_.args();
     }
-    RODA_RETURN_IF_ERROR(layout_.plan(args_, *schedule_, options_.slice_bytes));
+    RODA_RETURN_IF_ERROR(layout_.plan(args_, program(), options_.slice_bytes));
     slices_.reset(layout_.slices());
     for (const auto& slice : slices_.places()) {
       if (slice->place < layout_.slices()) {
-        RODA_RETURN_IF_ERROR(slice->run.reserve(args_, options_.groups_on_device));
+        RODA_RETURN_IF_ERROR(slice->run.reserve(args_, on_device_));
       }
     }
     order_.reset(layout_.slices());
@@ -160,7 +157,7 @@ class ComposedStage final : public Stage {
       if (slice->handle != nullptr) slice->handle->abort(cause);
     }
     for (const OnStream& call : on_stream_) call.handle->abort(cause);
-    for (const PlannedCall& call : calls_) call.pool->group().abort(cause);
+    for (const Runner& call : calls_) call.group.abort(cause);
   }
 
   bool release() override {
@@ -204,7 +201,7 @@ class ComposedStage final : public Stage {
       bool done = false;
       RODA_RETURN_IF_ERROR(advance_call(slice, &done));
       if (!done) return {};
-      RODA_RETURN_IF_ERROR(slice->run.finish(*calls_[slice->call].step));
+      RODA_RETURN_IF_ERROR(slice->run.finish(calls_[slice->call].op));
       slice->phase = Phase::kNext;
     }
     slice->phase = Phase::kIdle;
@@ -212,7 +209,7 @@ class ComposedStage final : public Stage {
   }
 
   Status advance_call(Slice* slice, bool* done) {
-    const PlannedCall& call = calls_[slice->call];
+    Runner& call = calls_[slice->call];
     if (slice->phase == Phase::kNext) {
       RODA_RETURN_IF_ERROR(bring_down(call, slice));
       slice->phase = Phase::kDown;
@@ -230,7 +227,7 @@ class ComposedStage final : public Stage {
   }
 
   // *done: the call has ended, or what comes behind it may be put on the stream.
-  Status pass_call(const PlannedCall& call, Slice* slice, bool* done) {
+  Status pass_call(const Runner& call, Slice* slice, bool* done) {
     const bool works_on_stream = !options_.data.empty() && !call.is_beside_stream();
     bool has_ended = false, lies_there = works_on_stream && slice->handle->is_on_stream();
     if (!lies_there) {
@@ -261,28 +258,28 @@ class ComposedStage final : public Stage {
   }
 
   // Slots of the call's group that one launch may use. 0: calls need none.
-  std::uint32_t slots_per_launch(const PlannedCall& call) const {
-    const std::uint32_t slots = call.pool->group().slots();
+  std::uint32_t slots_per_launch(const Runner& call) const {
+    const std::uint32_t slots = call.group.slots();
     return slots == 0 ? 0 : std::max(slots / options_.launches, 1u);
   }
 
   // Whether the group tells calls apart by their order, or has too few slots for all slices.
-  bool needs_order(const PlannedCall& call) const {
+  bool needs_order(const Runner& call) const {
     const std::uint32_t slots = slots_per_launch(call);
-    return call.algorithm == nullptr || (slots != 0 && slots < plan::kLevelSlicesInFlight);
+    return call.call.program->is_native || (slots != 0 && slots < plan::kLevelSlicesInFlight);
   }
 
   // Whether the two must keep one order: they share a group, or the stream of a device, where one that waits for its
   // peers holds up what is behind it.
-  bool share_order(const PlannedCall& one, const PlannedCall& other) const {
+  bool share_order(const Runner& one, const Runner& other) const {
     const bool on_one_stream = !options_.data.empty() && !one.is_beside_stream() && !other.is_beside_stream();
-    return (on_one_stream || one.pool == other.pool) && needs_order(one) && needs_order(other);
+    return (on_one_stream || &one.group == &other.group) && needs_order(one) && needs_order(other);
   }
 
   std::vector<std::vector<std::size_t>> rivals() const {
-    std::vector<std::vector<std::size_t>> rivals(static_cast<std::size_t>(schedule_->stages));
-    for (const PlannedCall& one : calls_) {
-      for (const PlannedCall& other : calls_) {
+    std::vector<std::vector<std::size_t>> rivals(static_cast<std::size_t>(program().stages));
+    for (const Runner& one : calls_) {
+      for (const Runner& other : calls_) {
         if (&one != &other && share_order(one, other)) rivals[one.stage()].push_back(other.stage());
       }
     }
@@ -290,69 +287,72 @@ class ComposedStage final : public Stage {
   }
 
   // Where slices outnumber slots a call waits for the one that has its slot, which began before it on every rank.
-  bool slot_is_free(const PlannedCall& call, const Slice& slice) const {
+  bool slot_is_free(const Runner& call, const Slice& slice) const {
     const std::uint32_t slots = slots_per_launch(call);
     return slots == 0 || std::ranges::none_of(slices_.places(), [&](const auto& other) {
-             const bool shares = other->handle != nullptr && calls_[other->call].pool == call.pool;
+             const bool shares = other->handle != nullptr && &calls_[other->call].group == &call.group;
              return shares && other->place % slots == slice.place % slots;
            });
   }
 
-  StageArgs call_args(const PlannedCall& call, const Slice& slice) const {
+  StageArgs call_args(const Runner& call, const Slice& slice) const {
     StageArgs args;
-    args.collective = static_cast<std::int32_t>(call.call->collective);
+    args.collective = static_cast<std::int32_t>(call.call.program->collective);
     args.dtype = args_.dtype;
     args.op = args_.op;
-    args.root = call.call->root;
+    args.root = call.call.program->root;
     args.launch = args_.launch;
     args.generation = args_.generation;
-    args.stage = static_cast<std::uint32_t>(slice.place * static_cast<std::size_t>(schedule_->stages) + call.stage());
+    args.stage = static_cast<std::uint32_t>(slice.place * static_cast<std::size_t>(program().stages) + call.stage());
     if (const std::uint32_t slots = slots_per_launch(call); slots != 0) {
-      args.slot = (args_.slot % options_.launches * slots + slice.place % slots) % call.pool->group().slots();
+      args.slot = (args_.slot % options_.launches * slots + slice.place % slots) % call.group.slots();
     }
     args.queue = args_.queue;
     return args;
   }
 
   // Makes the copies before the call, and where the call works beside the stream, stages its data.
-  Status bring_down(const PlannedCall& call, Slice* slice) {
+  Status bring_down(const Runner& call, Slice* slice) {
     RODA_RETURN_IF_ERROR(slice->run.copy(call.copies));
     slice->args = call_args(call, *slice);
-    RODA_RETURN_IF_ERROR(slice->run.prepare(*call.call, *call.step, &slice->args));
+    RODA_RETURN_IF_ERROR(slice->run.prepare(call.call, call.op, &slice->args));
     if (!call.is_beside_stream()) return {};
-    const TransportGroup& group = call.pool->group();
-    return slice->staging.begin(slice->args, group.rank(), group.size(), call.data);
+    return slice->staging.begin(slice->args, call.group.rank(), call.group.size(), call.data);
   }
 
-  Status start_call(const PlannedCall& call, Slice* slice) {
+  Status start_call(Runner& call, Slice* slice) {
     if (args_.trace != nullptr) slice->began = Trace::Clock::now();
     const StageArgs& args = call.is_beside_stream() ? slice->staging.args() : slice->args;
-    RODA_RETURN_IF_ERROR(call.pool->acquire(args.collective, call.algorithm, args.root, &slice->handle));
+    const auto make = [&](std::unique_ptr<Stage>* made) {
+      return make_stage(call.call.program, call.group, execute_, made);
+    };
+    RODA_RETURN_IF_ERROR(call.stages.take(make, &slice->handle));
     const Status status = slice->handle->start(args);
     if (!status.ok()) slice->handle.reset();
     return status;
   }
 
-  Status end_call(const PlannedCall& call, Slice* slice) {
+  Status end_call(const Runner& call, Slice* slice) {
     moves_ += slice->handle->moves() + 1;
     if (args_.trace != nullptr) tell_of_call(call, slice->number, slice->began);
     slice->handle.reset();
     return call.data == StepData::kStaged ? slice->staging.copy_up() : Status();
   }
 
-  void tell_of_call(const PlannedCall& call, std::size_t slice, Trace::Clock::time_point began) const {
-    std::string what = std::string(call.pool->group().context().name()) + "_" +
-                       roda_collective_name(static_cast<std::int32_t>(call.call->collective));
+  void tell_of_call(const Runner& call, std::size_t slice, Trace::Clock::time_point began) const {
+    std::string what = std::string(call.group.context().name()) + "_" +
+                       roda_collective_name(static_cast<std::int32_t>(call.call.program->collective));
     std::transform(what.begin(), what.end(), what.begin(), [](unsigned char c) { return std::toupper(c); });
     args_.trace->add(std::move(what), static_cast<int>(call.stage()), slice, began);
   }
 
   std::string name_;
-  std::shared_ptr<const Schedule> schedule_;
+  const ExecuteOptions& execute_;
   ComposedOptions options_;
   Layout layout_;
-  std::vector<PlannedCall> calls_;
-  std::span<const Step> tail_;  // copies after the last call
+  std::vector<Runner> calls_;
+  std::vector<TransportGroup*> on_device_;  // that work on the device's memory, and may prepare for the memory there
+  std::span<const Op> tail_;                // copies after the last call
   Pipeline<Slice> slices_;
   std::deque<OnStream> on_stream_;
   StartOrder order_;
@@ -365,9 +365,10 @@ class ComposedStage final : public Stage {
 
 }  // namespace
 
-std::unique_ptr<Stage> make_composed_stage(std::string name, std::shared_ptr<const Schedule> schedule,
-                                           const std::vector<StagePool*>& pools, ComposedOptions options) {
-  return std::make_unique<ComposedStage>(std::move(name), std::move(schedule), pools, std::move(options));
+std::unique_ptr<Stage> make_composed_stage(std::string name, std::shared_ptr<const Program> program,
+                                           const std::vector<TransportGroup*>& groups, const ExecuteOptions& execute,
+                                           ComposedOptions options) {
+  return std::make_unique<ComposedStage>(std::move(name), std::move(program), groups, execute, std::move(options));
 }
 
 }  // namespace roda::execute

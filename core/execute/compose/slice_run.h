@@ -1,4 +1,4 @@
-// One slice of a composed schedule's data on its way: the memory of its regions, its copies, and what its calls work
+// One slice of a composition's data on its way: the memory of its regions, its copies, and what its calls work
 // on.
 //
 // On a device copies are put on the launch's stream. Threads: the holder of the engine's baton.
@@ -19,16 +19,20 @@
 
 namespace roda::execute {
 
+using schedule::Op;
+using schedule::Operand;
+using schedule::OpKind;
+
 class SliceRun {
  public:
   // Both outlive it.
-  SliceRun(const schedule::Schedule& schedule, const Layout& layout)
-      : schedule_(schedule),
+  SliceRun(const schedule::Program& program, const Layout& layout)
+      : program_(program),
         layout_(layout),
-        buffer_of_(schedule.scratch.size()),
-        send_counts_(index(schedule.stages)),
-        recv_counts_(index(schedule.stages)) {
-    for (const schedule::Region& region : schedule.regions) {
+        buffer_of_(program.scratch.size()),
+        send_counts_(index(program.stages)),
+        recv_counts_(index(program.stages)) {
+    for (const schedule::Region& region : program.regions) {
       buffers_.resize(std::max(buffers_.size(), index(region.buffer) + 1));
       std::fill_n(buffer_of_.begin() + region.first, region.count, region.buffer);
     }
@@ -41,16 +45,16 @@ class SliceRun {
     args_ = args;
     if (args_.input == nullptr) args_.input = args_.output;
     std::vector<std::size_t> bytes(buffers_.size());
-    for (const schedule::Region& region : schedule_.regions) {
+    for (const schedule::Region& region : program_.regions) {
       std::size_t& most = bytes[index(region.buffer)];
-      most = std::max(most, layout_.most_bytes({schedule::Space::kScratch, region.first, region.count}));
+      most = std::max(most, layout_.most_bytes(schedule::Space::kScratch, region.first, region.count));
     }
     for (std::size_t i = 0; i < buffers_.size(); ++i) RODA_RETURN_IF_ERROR(reserve(&buffers_[i], bytes[i], groups));
     std::size_t in = 0, out = 0;
-    for (const schedule::Step& step : schedule_.lanes.front().steps) {
-      if (step.kind != schedule::StepKind::kCall) continue;
-      if (!lies_together(step.src)) in = std::max(in, layout_.most_bytes(step.src));
-      if (!lies_together(step.dst)) out = std::max(out, layout_.most_bytes(step.dst));
+    for (const Op& op : program_.lanes.front().ops) {
+      if (op.kind != OpKind::kCall) continue;
+      if (!lies_together(op.src)) in = std::max(in, layout_.most_bytes(op.src.space, op.src.first, op.src.count));
+      if (!lies_together(op.dst)) out = std::max(out, layout_.most_bytes(op.dst.space, op.dst.first, op.dst.count));
     }
     if (in > 0) RODA_RETURN_IF_ERROR(reserve(&gathered_, in, groups));
     return out > 0 ? reserve(&scattered_, out, groups) : Status();
@@ -63,27 +67,29 @@ class SliceRun {
     layout_.map_scratch(slice, maps_[1], &maps_[2]);
   }
 
-  // A run of copies of the schedule.
-  Status copy(std::span<const schedule::Step> steps) {
-    if (steps.empty()) return {};
-    const bool packs = steps[0].dst.space == schedule::Space::kScratch;
-    if (!packs && steps[0].src.space != schedule::Space::kScratch) {
-      for (const schedule::Step& step : steps) {
-        for (std::int32_t c = 0; c < step.src.count; ++c) {
-          char* to = address(step.dst.space, step.dst.first + c);
-          const char* from = address(step.src.space, step.src.first + c);
-          if (to != from) RODA_RETURN_IF_ERROR(queue().copy(to, from, bytes(step.src.space, step.src.first + c)));
+  // A run of copies of the program.
+  Status copy(std::span<const Op> ops) {
+    if (ops.empty()) return {};
+    const auto source = [this](const Op& op) -> const Operand& { return program_.sources_of(op).front().operand; };
+    const bool packs = ops[0].dst.space == schedule::Space::kScratch;
+    if (!packs && source(ops[0]).space != schedule::Space::kScratch) {
+      for (const Op& op : ops) {
+        const Operand& src = source(op);
+        for (std::int32_t c = 0; c < src.count; ++c) {
+          char* to = address(op.dst.space, op.dst.first + c);
+          const char* from = address(src.space, src.first + c);
+          if (to != from) RODA_RETURN_IF_ERROR(queue().copy(to, from, bytes(src.space, src.first + c)));
         }
       }
       return {};
     }
     // A copy, of which one side is a region.
     items_.clear();
-    for (const schedule::Step& step : steps) {
-      const schedule::Range& inside = packs ? step.dst : step.src;
-      add_items(packs ? step.src : step.dst, maps_[2].user[index(inside.first)]);
+    for (const Op& op : ops) {
+      const Operand& inside = packs ? op.dst : source(op);
+      add_items(packs ? source(op) : op.dst, maps_[2].user[index(inside.first)]);
     }
-    const schedule::Range& region = packs ? steps[0].dst : steps[0].src;
+    const Operand& region = packs ? ops[0].dst : source(ops[0]);
     RODA_INVARIANT(index(region.first) < buffer_of_.size(), "what is packed, or unpacked, lies in a region");
     char* base = buffers_[index(buffer_of_[index(region.first)])].data();
     return packs ? queue().pack(base, items_.data(), items_.size())
@@ -91,41 +97,42 @@ class SliceRun {
   }
 
   // Fills what the call works on: input, output, counts. The counts live until the same call of another slice.
-  Status prepare(const schedule::Call& call, const schedule::Step& step, StageArgs* args) {
-    RODA_INVARIANT(index(call.stage) < send_counts_.size(), "a call is of one of the schedule's stages");
-    const bool gathers = !lies_together(step.src);
-    args->input = gathers ? gathered_.data() : address(step.src.space, step.src.first);
-    args->output = lies_together(step.dst) ? address(step.dst.space, step.dst.first) : scattered_.data();
+  Status prepare(const schedule::Call& call, const Op& op, StageArgs* args) {
+    RODA_INVARIANT(index(call.stage) < send_counts_.size(), "a call is of one of the plan's stages");
+    const schedule::Collective collective = call.program->collective;
+    const bool gathers = !lies_together(op.src);
+    args->input = gathers ? gathered_.data() : address(op.src.space, op.src.first);
+    args->output = lies_together(op.dst) ? address(op.dst.space, op.dst.first) : scattered_.data();
     if (gathers) {
       items_.clear();
-      add_items(step.src, 0);
+      add_items(op.src, 0);
       RODA_RETURN_IF_ERROR(queue().pack(gathered_.data(), items_.data(), items_.size()));
     }
     std::vector<std::size_t>& send_counts = send_counts_[index(call.stage)];
     std::vector<std::size_t>& recv_counts = recv_counts_[index(call.stage)];
-    count(step.src.space, step.src.first, call.src_ends, &send_counts);
-    count(step.dst.space, step.dst.first, call.dst_ends, &recv_counts);
+    count(op.src, call.src_ends, &send_counts);
+    count(op.dst, call.dst_ends, &recv_counts);
     args->recv_counts = recv_counts.data();
-    const bool is_combined = schedule::is(call.collective, RODA_COMBINES);
-    if (schedule::is_cut(call.collective)) {
-      args->count = elements(is_combined ? step.src : step.dst);
-      if (!is_combined && step.src == step.dst) args->input = nullptr;
+    const bool is_combined = schedule::is(collective, RODA_COMBINES);
+    if (schedule::is_cut(collective)) {
+      args->count = elements(is_combined ? op.src : op.dst);
+      if (!is_combined && op.src == op.dst) args->input = nullptr;
     } else if (is_combined) {
       args->count = std::accumulate(send_counts.begin(), send_counts.end(), std::size_t{0});
       args->recv_counts = send_counts.data();
-    } else if (schedule::is_between_pairs(call.collective)) {
+    } else if (schedule::is_between_pairs(collective)) {
       args->send_counts = send_counts.data();
-      args->max_count = schedule_.stages == 1 ? args_.max_count : layout_.longest_part() * index(call.most_blocks);
+      args->max_count = program_.stages == 1 ? args_.max_count : layout_.longest_part() * index(call.most_blocks);
     }
-    if (call.collective == schedule::Collective::kAdasum) find_tensors(step.src, args);
+    if (collective == schedule::Collective::kAdasum) find_tensors(op.src, args);
     return {};
   }
 
   // The call has ended.
-  Status finish(const schedule::Step& step) {
-    if (lies_together(step.dst)) return {};
+  Status finish(const Op& op) {
+    if (lies_together(op.dst)) return {};
     items_.clear();
-    add_items(step.dst, 0);
+    add_items(op.dst, 0);
     RODA_INVARIANT(items_.empty() || scattered_.data() != nullptr, "memory for what a call scatters is reserved");
     return queue().unpack(scattered_.data(), items_.data(), items_.size());
   }
@@ -151,8 +158,8 @@ class SliceRun {
     return {};
   }
 
-  bool lies_together(const schedule::Range& range) const {
-    return range.space == schedule::Space::kScratch || layout_.is_contiguous(range);
+  bool lies_together(const Operand& data) const {
+    return data.space == schedule::Space::kScratch || layout_.is_contiguous(data.count);
   }
   // An empty range may begin behind the last chunk.
   char* address(schedule::Space space, std::int32_t chunk) const {
@@ -170,7 +177,7 @@ class SliceRun {
   std::size_t bytes(schedule::Space space, std::int32_t chunk) const { return map_of(space).bytes(chunk, 1); }
 
   // Copies between chunks wherever they lie and memory in which they lie side by side from `offset` on.
-  void add_items(const schedule::Range& user, std::size_t offset) {
+  void add_items(const Operand& user, std::size_t offset) {
     for (std::int32_t chunk = user.first; chunk < user.first + user.count; ++chunk) {
       add(address(user.space, chunk), offset, bytes(user.space, chunk), &items_);
       offset += bytes(user.space, chunk);
@@ -178,24 +185,24 @@ class SliceRun {
   }
 
   // Elements for each member.
-  void count(schedule::Space space, std::int32_t first, const std::vector<std::int32_t>& ends,
-             std::vector<std::size_t>* counts) const {
+  void count(Operand data, const std::vector<std::int32_t>& ends, std::vector<std::size_t>* counts) const {
     counts->clear();
-    std::int32_t next = 0;
+    const std::int32_t first = data.first;
     for (const std::int32_t end : ends) {
-      counts->push_back(elements({space, first + next, end - next}));
-      next = end;
+      data.count = first + end - data.first;
+      counts->push_back(elements(data));
+      data.first = first + end;
     }
   }
 
-  std::size_t elements(const schedule::Range& range) const {
-    return range.count == 0 ? 0 : map_of(range.space).bytes(range.first, range.count) / layout_.element();
+  std::size_t elements(const Operand& data) const {
+    return data.count == 0 ? 0 : map_of(data.space).bytes(data.first, data.count) / layout_.element();
   }
 
   // Where the tensors begin in a share of the data: those before and behind it have no elements there.
-  void find_tensors(const schedule::Range& share, StageArgs* args) {
+  void find_tensors(const Operand& share, StageArgs* args) {
     const bool is_scratch = share.space == schedule::Space::kScratch;
-    const std::int32_t first = is_scratch ? schedule_.scratch[index(share.first)].to : share.first;
+    const std::int32_t first = is_scratch ? program_.scratch[index(share.first)].to : share.first;
     const std::size_t begin = maps_[1].user[index(first)] / layout_.element();
     tensor_begins_.clear();
     for (std::size_t i = 0; i < args_.tensors; ++i) {
@@ -206,7 +213,7 @@ class SliceRun {
     args->tensors = args_.tensors;
   }
 
-  const schedule::Schedule& schedule_;
+  const schedule::Program& program_;
   const Layout& layout_;
   StageArgs args_;
   SpaceMap maps_[3];  // of the slice: Input, Output and Scratch

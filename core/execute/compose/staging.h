@@ -14,7 +14,7 @@
 
 #include "core/execute/device_queue.h"
 #include "core/execute/memory.h"
-#include "core/execute/stage_pool.h"
+#include "core/execute/stage.h"
 
 namespace roda::execute {
 
@@ -64,7 +64,7 @@ class Staging {
   // Data that are reduced or broadcast are staged in one buffer, in place.
   Status copy_down() {
     const DeviceQueue& queue = *args_.queue;
-    const auto staging = DeviceMemory::Place::kStaging;
+    const auto staging = DeviceMemory::Kind::kStaging;
     const bool in_place = roda_collective_of(args_.collective)->input == RODA_WHOLE;
     const std::size_t bytes = input_bytes();
     RODA_RETURN_IF_ERROR(output_.reserve(queue, staging, std::max({output_bytes(), in_place ? bytes : 0, kLine})));

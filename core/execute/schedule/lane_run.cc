@@ -75,6 +75,8 @@ Status LaneRun::step(const Op& op, Effort* effort, bool* done) {
       return combine_vectors(op, effort, done);
     case OpKind::kRound:
       return round(op, effort, done);
+    case OpKind::kCall:  // of compositions
+      break;
   }
   return {};
 }

@@ -26,15 +26,13 @@ constexpr std::uint32_t kIdleTests = 256;
 // transport, or where the user's memory lies if peers reach it there.
 class ProgramStage final : public Stage {
  public:
-  ProgramStage(TransportGroup& group, const ExecuteOptions& options, std::shared_ptr<const Program> program)
-      : group_(group), options_(options), kept_(std::move(program)), program_(*kept_) {
+  ProgramStage(std::shared_ptr<const Program> program, TransportGroup& group, const ExecuteOptions& options)
+      : Stage(std::move(program)), group_(group), options_(options), program_(Stage::program()) {
     std::uint32_t width = program_.is_native ? 1 : slices().in_flight;
     if (program_.one_sided()) width = std::min(width, group.blocks_per_slot());
     for (std::uint32_t i = 0; i < width; ++i) runs_.add(std::make_unique<Run>(group_, program_, options_));
   }
 
-  const Program* program() const override { return &program_; }
-  bool takes_buckets() const override { return schedule::takes_buckets(program_); }
   bool is_on_stream() override { return is_running() && runs_.oldest().is_on_stream(); }
   std::uint64_t moves() const override { return moves_; }
   std::string describe() const override {
@@ -139,7 +137,6 @@ class ProgramStage final : public Stage {
 
   TransportGroup& group_;
   const ExecuteOptions& options_;
-  const std::shared_ptr<const Program> kept_;
   const Program& program_;
   Pipeline<Run> runs_;
   StageArgs args_;
@@ -148,11 +145,29 @@ class ProgramStage final : public Stage {
   std::uint32_t idle_tests_ = 0;  // in a row
 };
 
+// What a transport lacks.
+Status check(const Program& program, TransportGroup& group) {
+  const TransportContext& context = group.context();
+  const std::string transport = context.name();
+  if (program.is_native && !context.has(RODA_CAP_NATIVE)) {
+    return Status::unsupported(transport + " has no native collectives");
+  }
+  if ((program.needs & ~context.needs_met()) != 0) {
+    return Status::unsupported(transport + " lacks what " + program.algorithm + " needs");
+  }
+  if (program.one_sided() && group.slots() == 0) {
+    return Status::unsupported(transport + " has too few signals or windows");
+  }
+  return {};
+}
+
 }  // namespace
 
-std::unique_ptr<Stage> make_program_stage(TransportGroup& group, const ExecuteOptions& options,
-                                          std::shared_ptr<const Program> program) {
-  return std::make_unique<ProgramStage>(group, options, std::move(program));
+Status make_stage(std::shared_ptr<const Program> program, TransportGroup& group, const ExecuteOptions& options,
+                  std::unique_ptr<Stage>* stage) {
+  RODA_RETURN_IF_ERROR(check(*program, group));
+  *stage = std::make_unique<ProgramStage>(std::move(program), group, options);
+  return {};
 }
 
 }  // namespace roda::execute

@@ -215,7 +215,6 @@ class RandomRun {
       case StepKind::kDots:  // Adasum's are not run here: their results are no sums of whole numbers
       case StepKind::kWeigh:
       case StepKind::kRound:  // nor are those in wire formats
-      case StepKind::kCall:   // no algorithm makes one
         break;
     }
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/schedule/build.h"
+#include "algorithms/schedule/program.h"
 
 namespace roda::schedule {
 namespace {
@@ -28,9 +29,10 @@ TEST(Print, Steps) {
   EXPECT_EQ(to_text(step::wait(4, 1)), "wait for signal 1 from 4");
 }
 
-TEST(Print, ScheduleHasALineForEachStep) {
-  const Algorithm& ring = *find_algorithm(Collective::kAllreduce, "ring");
-  EXPECT_EQ(to_text(ring.make(1, 2, 0)),
+TEST(Print, ProgramHasALineForEachOp) {
+  Program ring;
+  ASSERT_FALSE(compile(*find_algorithm(Collective::kAllreduce, "ring"), 1, 2, 0, &ring));
+  EXPECT_EQ(to_text(ring),
             "allreduce/ring rank 1 of 2, 2 chunks\n"
             "  lane 0 step 0: send output[1] to 0\n"
             "  lane 0 step 1: recv_reduce output[0] = output[0] + message from 0\n"

@@ -76,7 +76,7 @@ TEST_P(Chance, WhatPassesTheVerifierIsRight) {
       continue;
     }
     std::string text;
-    for (const Schedule& schedule : ranks) text += to_text(schedule);
+    for (const Program& program : compile(ranks, needs_of(ranks)).ranks) text += to_text(program);
     ASSERT_TRUE(always_right(ranks)) << text;
   }
   EXPECT_GT(refused, 300);

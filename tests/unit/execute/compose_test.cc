@@ -13,7 +13,6 @@
 
 #include "algorithms/plan/compile.h"
 #include "algorithms/plan/plan.h"
-#include "core/execute/stage_pool.h"
 #include "tests/unit/execute/adasum_values.h"
 #include "tests/unit/execute/compose_world.h"
 #include "tests/unit/execute/values.h"
@@ -93,9 +92,9 @@ TEST(Compose, AdasumBetweenHosts) {
                               std::vector{1, 0, 0, 1, 0, 1, 1, 0}, std::vector{0, 1, 2, 3}}) {
     const plan::Grid grid = plan::nested_grid({{"host", host_of}});
     const plan::Plan plan = plan::hierarchical(Collective::kAdasum, grid, {kOneSided, kMessages});
-    const auto schedule = plan::Compiler(plan, grid).schedule(0);
+    const schedule::Program program = plan::Compiler(plan, grid).outline(0);
     std::vector<Values> inputs;  // host by host
-    for (const std::int32_t rank : *schedule.calls[plan.stages.size() / 2].members) {
+    for (const std::int32_t rank : *program.calls[plan.stages.size() / 2].members) {
       inputs.push_back(adasum_input(rank, counts));
     }
     run_grid(grid, [&](Member& self) {
@@ -110,7 +109,7 @@ TEST(Compose, AdasumBetweenHosts) {
       for (std::size_t t = 0; t < counts.size(); ++t) {
         std::vector<Values> tensor;
         for (const Values& input : inputs) tensor.push_back(part_of(input, begins[t], counts[t]));
-        const auto shares = static_cast<std::size_t>(std::max(schedule.root, 1));
+        const auto shares = static_cast<std::size_t>(std::max(program.root, 1));
         const Values expected = adasum_of(tensor, 0, inputs.size(), shares);
         for (std::size_t i = 0; i < counts[t]; ++i) ASSERT_NEAR(data[begins[t] + i], expected[i], 1e-10) << t;
       }
@@ -126,8 +125,7 @@ TEST(Compose, AllreduceOverHostsOfOneRankWithStagesInside) {
   const plan::Plan plan = plan::hierarchical(grid, {alone, kMessages});
   ASSERT_EQ(plan.stages.size(), 3u);
   for (int rank = 0; rank < 3; ++rank) {
-    const schedule::Schedule schedule = plan::Compiler(plan, grid).schedule(rank);
-    EXPECT_EQ(*schedule.calls.front().members, std::vector<std::int32_t>{rank});
+    EXPECT_EQ(*plan::Compiler(plan, grid).outline(rank).calls.front().members, std::vector<std::int32_t>{rank});
   }
   run_grid(grid, [&](Member& self) { check_allreduce(self, plan); });
 }

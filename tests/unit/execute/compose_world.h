@@ -1,4 +1,4 @@
-// Ranks of a grid, each a thread with its groups over the loop transport.
+// Ranks of a grid, each a thread with its groups over the loop transport. What they run was proved.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,9 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/index.h"
 #include "algorithms/plan/compile.h"
 #include "algorithms/plan/plan.h"
-#include "core/execute/stage_pool.h"
+#include "algorithms/schedule/verifier.h"
 #include "tests/unit/execute/world.h"
 #include "transports/loop/loop.h"
 
@@ -26,9 +27,11 @@ namespace roda::execute::testing {
 inline constexpr std::size_t kSlice = 512;  // so small that a thousand elements are many slices
 inline constexpr std::uint32_t kLaunches = 2;
 
-// Where the members of each group meet.
+// Where the members of each group meet, and find the programs of all ranks.
 class Meeting {
  public:
+  using Programs = std::vector<std::shared_ptr<const schedule::Program>>;
+
   Exchange* of(const std::string& name, std::size_t members) {
     const std::scoped_lock lock(mutex_);
     auto& exchange = exchanges_[name];
@@ -36,9 +39,28 @@ class Meeting {
     return exchange.get();
   }
 
+  // Of one plan. The objects that are proved here are those that the stages run.
+  Programs programs(const plan::Plan& plan, const plan::Grid& grid, int root) {
+    const std::scoped_lock lock(mutex_);
+    Programs& made = programs_[root];
+    if (!made.empty()) return made;
+    const plan::Compiler compiler(plan, grid, root);
+    std::vector<const schedule::Program*> proved;
+    for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
+      const auto program = std::make_shared<schedule::Program>();
+      EXPECT_FALSE(compiler.compile(rank, program.get()));
+      proved.push_back(program.get());
+      made.push_back(program);
+    }
+    const auto violation = schedule::verify(proved);
+    EXPECT_FALSE(violation) << violation->to_text();
+    return made;
+  }
+
  private:
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Exchange>> exchanges_;
+  std::map<int, Programs> programs_;  // by root
 };
 
 // One rank of a grid, inside its thread.
@@ -48,22 +70,17 @@ class Member {
       : rank_(rank), grid_(grid), world_(std::move(world)), meeting_(meeting) {
     EXPECT_TRUE(TransportContext::create(roda_loop_transport(), test_host(), &context_).ok());
   }
-  ~Member() {
-    for (auto& [name, group] : groups_) group.pool.reset();
-    groups_.clear();
-  }
 
   int rank() const { return rank_; }
   int size() const { return grid_.ranks(); }
 
   std::unique_ptr<Stage> stage(const plan::Plan& plan, int root = 0) {
-    const plan::Compiler compiler(plan, grid_, root, rank_);
-    auto schedule = std::make_shared<const schedule::Schedule>(compiler.schedule(rank_));
-    std::vector<StagePool*> pools(plan.stages.size());
-    for (const schedule::Call& call : schedule->calls) {
-      pools[static_cast<std::size_t>(call.stage)] = pool(*call.members);
-    }
-    return make_composed_stage(plan.name, schedule, pools, {kSlice, kLaunches, {}, {}});
+    const auto program = meeting_.programs(plan, grid_, root)[at(rank_)];
+    std::vector<TransportGroup*> groups(plan.stages.size());
+    for (const schedule::Call& call : program->calls) groups[at(call.stage)] = group(*call.members);
+    auto stage = make_composed_stage(plan.name, program, groups, options_, {kSlice, kLaunches, {}});
+    EXPECT_EQ(&stage->program(), program.get());
+    return stage;
   }
 
   Status run(Stage& stage, const StageArgs& args) const {
@@ -78,7 +95,7 @@ class Member {
   }
 
   void abort_all(const Status& cause) {
-    for (auto& [name, group] : groups_) group.group->abort(cause);
+    for (auto& [name, group] : groups_) group->abort(cause);
   }
 
   StageArgs args(int collective, std::size_t count, int dtype = RODA_FLOAT32, int op = RODA_SUM) {
@@ -94,27 +111,20 @@ class Member {
   }
 
  private:
-  struct Group {
-    std::unique_ptr<TransportGroup> group;
-    std::unique_ptr<StagePool> pool;
-  };
-  StagePool* pool(const std::vector<std::int32_t>& members) {
-    if (members.empty()) return nullptr;
+  TransportGroup* group(const std::vector<std::int32_t>& members) {
     std::string name = world_;
     for (const std::int32_t member : members) name += "." + std::to_string(member);
-    Group& made = groups_[name];
-    if (made.pool != nullptr) return made.pool.get();
-    const int index = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
+    std::unique_ptr<TransportGroup>& made = groups_[name];
+    if (made != nullptr) return made.get();
+    const int place = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
     Exchange* exchange = meeting_.of(name, members.size());
-    EXPECT_TRUE(
-        TransportGroup::create(*context_, {name, index, members, 1, 0, exchange->end(index)}, &made.group).ok());
+    EXPECT_TRUE(TransportGroup::create(*context_, {name, place, members, 1, 0, exchange->end(place)}, &made).ok());
     for (bool ready = false; !ready;) {
-      const Status status = made.group->test(&ready);
+      const Status status = made->test(&ready);
       EXPECT_TRUE(status.ok()) << status.message();
       if (!ready && context_->progress() == 0) std::this_thread::yield();
     }
-    made.pool = std::make_unique<StagePool>(*made.group, tiny_options());
-    return made.pool.get();
+    return made.get();
   }
 
   int rank_;
@@ -122,7 +132,8 @@ class Member {
   std::string world_;
   Meeting& meeting_;
   std::unique_ptr<TransportContext> context_;
-  std::map<std::string, Group> groups_;
+  const ExecuteOptions options_ = tiny_options();
+  std::map<std::string, std::unique_ptr<TransportGroup>> groups_;
   std::uint64_t launch_ = 0;
 };
 

@@ -117,22 +117,22 @@ TEST(Layout, AlltoallBlocksLieAlikeOnAllRanks) {
   expect_covers(layout, Space::kOutput, 307 * 4);
 }
 
-// Slices of a composed schedule hold a part of each chunk, in the user's buffers and in the schedule's regions.
+// Slices of a composition hold a part of each chunk, in the user's buffers and in the program's regions.
 TEST(Layout, SlicesOfACompositionCoverItsChunks) {
   const plan::Grid grid = plan::nested_grid({{"host", {0, 0, 1}}});
   const std::vector<std::size_t> counts = {1000, 3, 777};
   for (const Collective collective : {Collective::kAllreduce, Collective::kAllgather, Collective::kReduceScatter}) {
     const plan::Plan plan = plan::hierarchical(collective, grid, {plan::Choice()});
-    const schedule::Schedule schedule = plan::Compiler(plan, grid).schedule(1);
+    const schedule::Program program = plan::Compiler(plan, grid).outline(1);
     StageArgs args;
     args.collective = static_cast<std::int32_t>(collective);
     args.count = 1780;
     args.recv_counts = counts.data();
     Layout layout;
-    ASSERT_TRUE(layout.plan(args, schedule, 512).ok());
+    ASSERT_TRUE(layout.plan(args, program, 512).ok());
     EXPECT_EQ(layout.slices(), 14u);
     for (const Space space : {Space::kInput, Space::kOutput}) {
-      const bool is_own = !schedule::is_cut(collective) && chunk_count(schedule, space) == 1;
+      const bool is_own = !schedule::is_cut(collective) && chunk_count(program, space) == 1;
       std::vector<int> hits(4 * (is_own ? counts[1] : args.count));
       SpaceMap maps[2], scratch;
       for (std::size_t slice = 0; slice < layout.slices(); ++slice) {
@@ -142,9 +142,9 @@ TEST(Layout, SlicesOfACompositionCoverItsChunks) {
         for (std::size_t c = 0; c < map.user.size(); ++c) {
           for (std::size_t b = map.prefix[c]; b < map.prefix[c + 1]; ++b) ++hits.at(map.user[c] + b - map.prefix[c]);
         }
-        for (const schedule::Region& region : schedule.regions) {
+        for (const schedule::Region& region : program.regions) {
           const auto bytes = scratch.bytes(region.first, region.count);
-          EXPECT_LE(bytes, layout.most_bytes({Space::kScratch, region.first, region.count}));
+          EXPECT_LE(bytes, layout.most_bytes(Space::kScratch, region.first, region.count));
           EXPECT_EQ(region.count == 0 ? 0 : scratch.user[index(region.first)], 0u);
         }
       }

@@ -78,29 +78,29 @@ Begun of_ordered(const Composition& pipeline, const Begun& begun) {
 }
 
 TEST(Pipeline, SlicesBeginAndEndInOrderWhateverTheirSpeed) {
-  struct Place {
+  struct Slice {
     int left = 0;
     bool is_idle() const { return left == 0; }
   };
-  Pipeline<Place> pipeline;
-  for (int place = 0; place < 3; ++place) pipeline.add(std::make_unique<Place>());
+  Pipeline<Slice> pipeline;
+  for (int place = 0; place < 3; ++place) pipeline.add(std::make_unique<Slice>());
   std::vector<std::size_t> begun, ended;
   std::size_t most = 0;
   pipeline.reset(8);
   for (int pass = 0; !pipeline.has_ended() && pass < 100; ++pass) {
-    const auto begin = [&](Place& place, std::size_t slice) {
+    const auto begin = [&](Slice& place, std::size_t slice) {
       EXPECT_TRUE(place.is_idle());
       place.left = slice % 2 == 0 ? 5 : 1;
       begun.push_back(slice);
       most = std::max(most, begun.size() - ended.size());
       return Status();
     };
-    const auto advance = [](Place& place) {
+    const auto advance = [](Slice& place) {
       place.left -= place.left > 0 ? 1 : 0;
       return Status();
     };
     EXPECT_TRUE(pipeline.begin(begin).ok());
-    EXPECT_TRUE(pipeline.advance(advance, [&](const Place&, std::size_t slice) { ended.push_back(slice); }).ok());
+    EXPECT_TRUE(pipeline.advance(advance, [&](const Slice&, std::size_t slice) { ended.push_back(slice); }).ok());
   }
   EXPECT_EQ(begun, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(ended, begun);

@@ -69,7 +69,16 @@ Status Rank::finish(Stage& stage) {
 Status Rank::acquire(int collective, const std::string& algorithm, int root, StageHandle* stage) {
   const auto* found = schedule::find_algorithm(static_cast<schedule::Collective>(collective), algorithm);
   EXPECT_TRUE(found != nullptr || algorithm == schedule::kNative) << algorithm;
-  return pool.acquire(collective, found, root, stage);
+  const auto make = [&](std::unique_ptr<Stage>* made) -> Status {
+    schedule::Program program;
+    if (found == nullptr) {
+      program = schedule::native_program(static_cast<schedule::Collective>(collective), rank, size, root);
+    } else if (const auto wrong = schedule::compile(*found, rank, size, root, &program)) {
+      return Status::unsupported(*wrong);
+    }
+    return make_stage(std::make_shared<const schedule::Program>(std::move(program)), group, options, made);
+  };
+  return stages[{collective, algorithm, root}].take(make, stage);
 }
 
 Status Rank::run(const std::string& algorithm, const StageArgs& args) {
@@ -99,8 +108,7 @@ void run_world(int size, const ExecuteOptions& options, const std::function<void
       if (!ready && context->progress() == 0) std::this_thread::yield();
     }
     {
-      StagePool pool(*group, options);
-      Rank self{rank, size, *context, *group, pool};
+      Rank self{rank, size, *context, *group, options};
       together.arrive_and_wait();  // a fault of the body's is not to meet who forms the group still
       body(self);
       together.arrive_and_wait();

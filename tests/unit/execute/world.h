@@ -10,11 +10,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/execute/group.h"
-#include "core/execute/stage_pool.h"
+#include "core/execute/stage.h"
 
 namespace roda::execute::testing {
 
@@ -47,11 +48,12 @@ struct Rank {
   int size;
   TransportContext& context;
   TransportGroup& group;
-  StagePool& pool;
+  const ExecuteOptions& options;
+  std::map<std::tuple<int, std::string, int>, Stages> stages = {};  // by collective, algorithm and root
 
   // Tests the stage until it is done, with progress in between.
   Status finish(Stage& stage);
-  // As StagePool's, of the algorithm of that name, or "native".
+  // A stage that runs the algorithm of that name, or "native".
   Status acquire(int collective, const std::string& algorithm, int root, StageHandle* stage);
   // Acquires, starts and finishes.
   Status run(const std::string& algorithm, const StageArgs& args);

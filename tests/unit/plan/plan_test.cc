@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 #include "algorithms/plan/compile.h"
 #include "algorithms/plan/slices.h"
@@ -153,16 +155,18 @@ TEST(Plan, OfUnevenHostsHandsBlocksOver) {
             "hierarchical: reducescatter(host, ring); reducescatter(world, ring)");
 }
 
-// The schedules of all ranks, to be spoilt.
-std::vector<schedule::Schedule> compiled(const Plan& plan, const Grid& grid) {
+// The programs of all ranks, to be spoilt.
+std::vector<schedule::Program> compiled(const Plan& plan, const Grid& grid) {
   const Compiler compiler(plan, grid);
-  std::vector<schedule::Schedule> ranks;
-  for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) ranks.push_back(compiler.schedule(rank));
+  std::vector<schedule::Program> ranks(at(grid.ranks()));
+  for (schedule::Program& program : ranks) {
+    EXPECT_FALSE(compiler.compile(static_cast<std::int32_t>(&program - ranks.data()), &program));
+  }
   return ranks;
 }
 
-std::string verdict(const std::vector<schedule::Schedule>& ranks) {
-  const auto violation = schedule::verify_composed(ranks);
+std::string verdict(const std::vector<schedule::Program>& ranks) {
+  const auto violation = schedule::verify(ranks);
   return violation ? violation->message : "";
 }
 
@@ -186,12 +190,53 @@ TEST(Compiled, NativeCallsAreOfOneOrder) {
   EXPECT_EQ(verdict(ranks), "calls in another order than rank 2 of the same group");
 }
 
-TEST(Compiled, ACallThatOneMemberLeavesOutIsFound) {
-  const Grid grid = hosts({2, 2});
-  auto ranks = compiled(hierarchical(grid, {}), grid);
-  ranks[2].calls.pop_back();
-  ranks[2].lanes[0].steps.pop_back();
-  EXPECT_NE(verdict(ranks), "");
+TEST(Compiled, ANativeCollectiveIsACompositionOfItself) {
+  for (const Collective collective : schedule::collectives()) {
+    std::vector<schedule::Program> ranks;
+    for (int rank = 0; rank < 4; ++rank) ranks.push_back(schedule::native_program(collective, rank, 4, 0));
+    EXPECT_EQ(verdict(ranks), "") << schedule::collective_name(collective);
+  }
+}
+
+// Each op of each rank's program in turn; `spoil` says whether there was something to spoil.
+void spoil_each(const std::string& what, const std::function<bool(schedule::Program&, std::size_t op)>& spoil) {
+  for (const Grid& grid : {hosts({2, 2}), hosts({1, 3, 2})}) {
+    for (const auto collective : {Collective::kAllreduce, Collective::kAllgather, Collective::kReduceScatter,
+                                  Collective::kAlltoall, Collective::kBroadcast, Collective::kReduce}) {
+      const auto whole = compiled(hierarchical(collective, grid, {}), grid);
+      ASSERT_EQ(verdict(whole), "");
+      for (std::size_t rank = 0; rank < whole.size(); ++rank) {
+        for (std::size_t op = 0; op < whole[rank].lanes[0].ops.size(); ++op) {
+          auto ranks = whole;
+          if (!spoil(ranks[rank], op)) continue;
+          EXPECT_NE(verdict(ranks), "") << what << " in op " << op << " of\n" << to_text(whole[rank]);
+        }
+      }
+    }
+  }
+}
+
+TEST(Compiled, EveryOpIsNeededInItsPlace) {
+  const auto ops_of = [](schedule::Program& program) -> std::vector<schedule::Op>& { return program.lanes[0].ops; };
+  spoil_each("nothing", [&](schedule::Program& program, std::size_t op) {
+    ops_of(program).erase(ops_of(program).begin() + static_cast<std::ptrdiff_t>(op));
+    return true;
+  });
+  spoil_each("what comes next", [&](schedule::Program& program, std::size_t op) {
+    if (op + 1 == ops_of(program).size()) return false;
+    schedule::Op &one = ops_of(program)[op], &next = ops_of(program)[op + 1];
+    std::swap(one, next);
+    return one.kind != next.kind || one.kind == schedule::OpKind::kCall;
+  });
+  spoil_each("another place written", [&](schedule::Program& program, std::size_t op) {
+    schedule::Operand& dst = ops_of(program)[op].dst;
+    const std::int32_t chunks = dst.space == schedule::Space::kScratch
+                                    ? static_cast<std::int32_t>(program.scratch.size())
+                                    : chunk_count(program, dst.space);
+    if (dst.count == 0 || dst.count == chunks) return false;
+    dst.first += dst.first + dst.count < chunks ? 1 : -1;
+    return true;
+  });
 }
 
 TEST(Compiled, ABufferIsNotReadAfterItServesAnotherRegion) {
@@ -200,17 +245,18 @@ TEST(Compiled, ABufferIsNotReadAfterItServesAnotherRegion) {
   auto& spoilt = ranks[0];
   ASSERT_FALSE(spoilt.regions.empty());
   // What came is brought into order out of a region whose memory a later one has taken.
-  spoilt.regions.push_back({spoilt.scratch_chunks, 1, spoilt.regions.front().buffer});
+  const auto extra = static_cast<std::int32_t>(spoilt.scratch.size());
+  spoilt.regions.push_back({extra, 1, spoilt.regions.front().buffer});
   spoilt.scratch.push_back(spoilt.scratch.front());
-  ++spoilt.scratch_chunks;
-  const schedule::Step& first_read =
-      *std::find_if(spoilt.lanes[0].steps.begin(), spoilt.lanes[0].steps.end(),
-                    [](const auto& s) { return s.src.space == schedule::Space::kScratch; });
-  schedule::Step overwrite = first_read;
-  overwrite.kind = schedule::StepKind::kCopy;
-  overwrite.src = {schedule::Space::kInput, 0, 1};
-  overwrite.dst = {schedule::Space::kScratch, spoilt.scratch_chunks - 1, 1};
-  spoilt.lanes[0].steps.insert(spoilt.lanes[0].steps.begin() + (&first_read - spoilt.lanes[0].steps.data()), overwrite);
+  std::vector<schedule::Op>& ops = spoilt.lanes[0].ops;
+  const auto first_read =
+      std::ranges::find(ops, schedule::Space::kScratch, [](const auto& op) { return op.src.space; });
+  schedule::Op overwrite{.kind = schedule::OpKind::kCombine};
+  overwrite.dst = {schedule::Space::kScratch, schedule::Space::kScratch, extra, 1};
+  overwrite.source = static_cast<std::uint32_t>(spoilt.sources.size());
+  overwrite.sources = 1;
+  spoilt.sources.push_back({-1, {schedule::Space::kInput, schedule::Space::kInput, 0, 1}});
+  ops.insert(first_read, overwrite);
   EXPECT_EQ(verdict(ranks), "reads scratch[0] of rank 0, which is undefined");
 }
 
@@ -218,8 +264,9 @@ TEST(Compiled, InputAndOutputMayBeOneMemory) {
   const Grid grid = hosts({2});
   auto ranks = compiled(hierarchical(grid, {{"", "recursive_doubling", ""}}), grid);
   EXPECT_EQ(verdict(ranks), "");
-  for (schedule::Schedule& rank : ranks) {  // sums the input up once more
-    rank.lanes[0].steps.push_back(rank.lanes[0].steps.front());
+  for (schedule::Program& rank : ranks) {  // sums the input up once more
+    rank.lanes[0].ops.push_back(rank.lanes[0].ops.front());
+    rank.lanes[0].ops.back().source = 1;
     rank.calls.push_back(rank.calls.front());
     rank.calls.back().stage = rank.stages++;
   }

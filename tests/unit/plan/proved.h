@@ -1,4 +1,4 @@
-// Plans in words, and proved: all their schedules, for a rooted collective with every root.
+// Plans in words, and proved: all ranks' programs, for a rooted collective with every root.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,12 @@ inline std::optional<schedule::Violation> verify(const Plan& plan, const Grid& g
   const std::int32_t roots = schedule::is(plan.collective, RODA_ROOTED) ? grid.ranks() : 1;
   for (std::int32_t root = 0; root < roots; ++root) {
     const Compiler compiler(plan, grid, root);
-    std::vector<schedule::Schedule> ranks;
-    for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) ranks.push_back(compiler.schedule(rank));
-    if (auto violation = verify_composed(ranks)) return violation;
+    std::vector<schedule::Program> ranks(at(grid.ranks()));
+    for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
+      if (auto wrong = compiler.compile(rank, &ranks[at(rank)]))
+        return schedule::Violation{plan.name, rank, -1, -1, *wrong};
+    }
+    if (auto violation = schedule::verify(ranks)) return violation;
   }
   return std::nullopt;
 }

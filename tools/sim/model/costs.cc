@@ -193,45 +193,46 @@ ProgramCosts costs_of(const Algorithm& algorithm, Schedule rank, std::int32_t sh
 
 RankCosts::RankCosts(const plan::Plan& plan, const plan::Grid& grid, bool each_rank)
     : ranks_(grid.ranks()), stages_(plan.stages), travels_(plan::has_routes(plan)) {
-  const plan::Compiler compiler(plan, grid);
   if (stages_.size() == 1) {
-    add_only_parts(compiler);
+    add_only_parts(grid);
   } else {
-    for (std::int32_t rank = 0; rank < ranks_; ++rank) add_parts(compiler.schedule(rank));
+    const plan::Compiler compiler(plan, grid);
+    for (std::int32_t rank = 0; rank < ranks_; ++rank) add_parts(compiler.outline(rank));
     if (travels_) even_out();
   }
   make_all(each_rank);
 }
 
 // One call: its schedules would say whose each block is, and that is the square of the ranks.
-void RankCosts::add_only_parts(const plan::Compiler& compiler) {
+void RankCosts::add_only_parts(const plan::Grid& grid) {
+  const std::int32_t axis = stages_.front().axis;
   for (std::int32_t rank = 0; rank < ranks_; ++rank) {
-    const plan::Part part = compiler.part(0, rank);
-    const auto size = part.has_work ? static_cast<std::int32_t>(part.members->size()) : 0;
-    parts_.push_back({{part.has_work ? part.members : nullptr, part.index, part.root, size}});
+    const schedule::Members& members = grid.group(axis, rank);
+    const bool has_work = grid.has_work(axis, members);
+    const auto size = has_work ? static_cast<std::int32_t>(members->size()) : 0;
+    parts_.push_back({{has_work ? members : nullptr, grid.index(axis, rank), 0, size}});
   }
 }
 
-// The calls and copies of the schedule that the executor runs.
-void RankCosts::add_parts(const Schedule& rank) {
+// The calls and copies of the program that the executor runs.
+void RankCosts::add_parts(const schedule::Program& rank) {
   std::vector<StagePart>& parts = parts_.emplace_back(stages_.size());
-  std::size_t next = 0;
   double copied = 0;
   StagePart* last = nullptr;
-  for (const schedule::Step& step : rank.lanes.front().steps) {
-    if (step.kind != schedule::StepKind::kCall) {
-      copied += static_cast<double>(step.dst.count) / rank.chunks;
+  for (const schedule::Op& op : rank.lanes.front().ops) {
+    if (op.kind != OpKind::kCall) {
+      copied += static_cast<double>(op.dst.count) / rank.chunks;
       continue;
     }
-    const schedule::Call& call = rank.calls[next++];
+    const schedule::Call& call = rank.calls[op.source];
     last = &parts[static_cast<std::size_t>(call.stage)];
-    *last = {call.members, call.index, call.root, call.size()};
+    *last = {call.members, call.program->rank, call.program->root, call.program->size};
     last->before = std::exchange(copied, 0);
-    const bool is_users = step.src.space == Space::kInput && step.dst.space == Space::kOutput;  // one memory
-    last->in_place = is_users || schedule::overlap(step.src, step.dst);
+    const bool is_users = op.src.space == Space::kInput && op.dst.space == Space::kOutput;  // one memory
+    last->in_place = is_users || schedule::overlap(op.src, op.dst);
     if (schedule::is(rank.collective, RODA_ROOTED)) continue;
-    const bool gathers = call.collective == Collective::kAllgather;
-    last->fraction = static_cast<double>(gathers ? step.dst.count : step.src.count) / rank.chunks;
+    const bool gathers = call.program->collective == Collective::kAllgather;
+    last->fraction = static_cast<double>(gathers ? op.dst.count : op.src.count) / rank.chunks;
     const std::vector<std::int32_t>& ends = gathers ? call.dst_ends : call.src_ends;
     if (!travels_ && !ends.empty()) {
       last->shares = static_cast<std::int32_t>(std::ranges::find(ends, ends.back()) - ends.begin()) + 1;

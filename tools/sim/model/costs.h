@@ -96,8 +96,8 @@ class RankCosts {
   // stage, index (-1: all), size, shares, root
   using Key = std::tuple<std::size_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
-  void add_only_parts(const plan::Compiler& compiler);
-  void add_parts(const schedule::Schedule& rank);
+  void add_only_parts(const plan::Grid& grid);
+  void add_parts(const schedule::Program& rank);
   void even_out();
   void make_all(bool each_rank);
   void make(std::size_t stage, const StagePart& part, bool each_rank);
