@@ -102,7 +102,9 @@ TEST(Format, BoundsGrowWithRoundings) {
 }
 
 TEST(Format, IsShownWithTheStep) {
-  const std::string text = to_text(formatted("ordered/int4").make(0, 2, 0));
+  Program program;
+  ASSERT_EQ(compile(formatted("ordered/int4"), 0, 2, 0, &program), std::nullopt);
+  const std::string text = to_text(program);
   EXPECT_TRUE(contains(text, "allreduce/ordered/int4 rank 0 of 2"));
   EXPECT_TRUE(contains(text, "send output[1] to 1 in int4"));
   EXPECT_TRUE(contains(text, "round output[0] in int4"));
