@@ -83,14 +83,6 @@ void Engine::run() {
   }
 }
 
-bool Engine::step() {
-  if (stopped_.load(std::memory_order_acquire) || !baton_.try_take()) return false;
-  look_closely_.store(true, std::memory_order_relaxed);
-  const bool moved = drive();
-  baton_.drop();
-  return moved;
-}
-
 // --- sleeping -------------------------------------------------------------------------------------------------------
 
 bool Engine::arm() {

@@ -5,18 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "core/submit/operation.h"
+#include "tests/seeds/draw.h"
 
 namespace roda::seeds {
-
-using Draw = std::mt19937_64;
-
-inline std::size_t draw_below(Draw& draw, std::size_t limit) { return static_cast<std::size_t>(draw() % limit); }
-inline bool draw_one_in(Draw& draw, std::size_t n) { return draw_below(draw, n) == 0; }
 
 // What all members of a process set ask for once. Calls of one name come in one order on all ranks; others in any.
 struct Call {

@@ -1,6 +1,6 @@
-// A job whose ranks are engines in one process, without a thread: who moves next follows from a seed, and so does who
-// dies, and when. The engine, its negotiation, the log and the launches are the product's own; data travel over the
-// transport "loop".
+// A job whose ranks are engines of one process, on a machine that is simulated: who runs next follows from a seed, and
+// so does when what is sent arrives, who dies, and when. Engines, their threads and locks, stores, control planes and
+// transports (loop on a host, tcp between hosts) are the product's own.
 #pragma once
 
 #include <cstdint>
