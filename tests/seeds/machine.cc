@@ -93,14 +93,16 @@ Fiber* Machine::choose() {
 // All sleep: to the next thing that is due. False: only nets are, or nothing at all.
 bool Machine::jump() {
   Time next = Time::max();
+  // While a rank is stopped, nets serve the others.
+  const bool has_stopped = std::ranges::any_of(ranks_, [this](const Rank& r) { return r.stopped_until > time_; });
   for (const auto& fiber : fibers_) {
     if (fiber->has_ended || (rank_at(fiber->rank).is_dead && !is_burying_)) continue;
     const Time stopped = rank_at(fiber->rank).stopped_until;
     if (stopped > time_) next = std::min(next, stopped);
-    if (stopped <= time_ && !fiber->is_net) next = std::min(next, fiber->until);
+    if (stopped <= time_ && (!fiber->is_net || has_stopped)) next = std::min(next, fiber->until);
   }
   for (const auto& [when, event] : events_) {
-    if (!event.is_net) next = std::min(next, when);
+    if (!event.is_net || has_stopped) next = std::min(next, when);
   }
   if (next == Time::max()) return false;
   time_ = std::max(time_, next);

@@ -49,6 +49,7 @@ class Machine {
   void fall_into_net();
   // The rank's fibers do not run until then.
   void stop(int rank, Time until) { rank_at(rank).stopped_until = until; }
+  bool is_stopped(int rank) const { return ranks_[static_cast<std::size_t>(rank + 1)].stopped_until > time_; }
   // They never run again, and what others see of its descriptors is what they see of a process that has ended.
   void kill(int rank);
   // They run on, from where they were, to their end.

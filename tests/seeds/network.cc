@@ -40,6 +40,7 @@ void Network::add(int fd, Socket socket) {
   const auto at = static_cast<std::size_t>(fd);
   if (sockets_.size() <= at) sockets_.resize(at + 64);
   sockets_[at] = std::make_unique<Socket>(std::move(socket));
+  sockets_[at]->rank = machine_.rank();
   machine_.own(fd);
 }
 
@@ -96,7 +97,7 @@ int Network::connect(int fd, const sockaddr_in& address) {
   }
   if (close_under(fd, own[0].get()) < 0) return -1;
   const std::uint16_t from = next_port_++;
-  *find(fd) = {.port = from, .peer_port = port, .stream = stream, .side = 0};
+  *find(fd) = {.port = from, .peer_port = port, .stream = stream, .side = 0, .rank = machine_.rank()};
   const auto accepted = std::make_shared<UniqueFd>(std::move(own[1]));
   machine_.at(machine_.time() + stream->latency, [this, port, from, stream, accepted] {
     const auto listener = listeners_.find(port);
@@ -155,6 +156,22 @@ void Network::forget(int fd) {
     listeners_.erase(socket->port);
   }
   sockets_[static_cast<std::size_t>(fd)].reset();
+}
+
+std::vector<int> Network::break_one() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (const auto& socket : sockets_) {
+    if (socket != nullptr && socket->stream != nullptr && socket->side == 1) streams.push_back(socket->stream);
+  }
+  if (streams.empty()) return {};
+  const auto stream = streams[draw_below(machine_.draw(), streams.size())];
+  std::vector<int> ranks;
+  for (const auto& socket : sockets_) {
+    if (socket != nullptr && socket->stream == stream) ranks.push_back(socket->rank);
+  }
+  stream->ends = {};
+  machine_.note_io();
+  return ranks;
 }
 
 void Network::wake(const std::shared_ptr<Stream>& stream, int side) {

@@ -40,6 +40,8 @@ class Network {
   bool is_empty(int fd) const;
   void took(int fd, std::size_t bytes);
   void forget(int fd);
+  // One of the connections breaks: the ranks at its ends. None: there is none.
+  std::vector<int> break_one();
 
  private:
   struct Stream;
@@ -47,6 +49,7 @@ class Network {
     std::uint16_t port = 0, peer_port = 0;
     std::shared_ptr<Stream> stream;
     int side = 0;  // of the stream
+    int rank = -1;
   };
   struct Listener {
     int bell;

@@ -12,7 +12,9 @@
 #include "core/engine/environment.h"
 #include "plugins/base/format.h"
 #include "plugins/base/hash.h"
+#include "tests/seeds/faults.h"
 #include "tests/seeds/machine.h"
+#include "tests/seeds/shared_store.h"
 
 namespace roda::seeds {
 namespace {
@@ -20,28 +22,11 @@ namespace {
 using control::ControlPlane;
 using engine::Engine;
 
-// One store for all ranks, each of which owns its own.
-class SharedStore final : public LocalStore {
- public:
-  explicit SharedStore(SharedStore* all = nullptr) : all_(all == nullptr ? this : all) {}
-
- protected:
-  Status tell(StoreOp op, const std::string& key, std::string_view value, int rank) override {
-    return all_->LocalStore::tell(op, key, value, rank);
-  }
-  Status ask(const Question& question, std::optional<Deadline> deadline, std::string* answer, bool* found) override {
-    return all_->LocalStore::ask(question, deadline, answer, found);
-  }
-
- private:
-  SharedStore* all_;
-};
-
 // All survivors are told of a death within this time: far less than any net under a missed wake-up takes.
 constexpr auto kTold = std::chrono::milliseconds(300);
 // Nothing at all happens for so long.
-constexpr auto kQuiet = std::chrono::seconds(100);
-constexpr std::uint64_t kMostStepsToBury = 300'000;
+constexpr auto kQuiet = std::chrono::seconds(200);
+constexpr std::uint64_t kMostSteps = 3'000'000, kMostStepsToBury = 300'000;
 
 // One rank: its engine, and a program that submits the job's calls.
 struct Rank {
@@ -58,21 +43,28 @@ struct Rank {
     std::unique_ptr<Flight> flight;
   };
   std::vector<Pending> pending;
+  std::map<std::int32_t, std::int32_t> made_sets;  // the engine's numbers
 };
 
 class World {
  public:
-  World(std::uint64_t seed, bool tells) : seed_(seed), tells_(tells), machine_(seed) {
-    Draw draw(seed);
+  explicit World(const Play& what)
+      : seed_(what.seed), tells_(what.tells), machine_(what.seed + what.schedule * 0x9e3779b97f4a7c15u) {
+    Draw draw(what.seed);
     const int ranks = 2 + static_cast<int>(draw_below(draw, 4));
-    hosts_ = draw_one_in(draw, 2) ? 1 : 1 + draw_below(draw, 3);
+    hosts_ = draw_one_in(draw, 2) ? 1 : std::min(1 + static_cast<int>(draw_below(draw, 3)), ranks);
     job_ = draw_job(draw, ranks, 5 + draw_below(draw, 40));
-    if (draw_one_in(draw, 2)) {
-      victim_ = static_cast<int>(draw_below(draw, static_cast<std::size_t>(ranks)));
-      death_ = draw_below(draw, 400 * static_cast<std::size_t>(ranks));
+    if (what.ranks != 0 || !what.calls.empty()) {
+      job_ = cut_job(job_, what.ranks != 0 ? std::min(what.ranks, ranks) : ranks, what.calls);
     }
+    if (what.hosts != 0) hosts_ = std::min(what.hosts, hosts_);
+    hosts_ = std::min(hosts_, job_.ranks);
+    if (what.has_faults) faults_ = draw_faults(draw, job_.ranks, hosts_);
+    outcome_.ranks = job_.ranks;
+    outcome_.hosts = hosts_;
+    outcome_.job_calls = job_.calls.size();
     lay_out();
-    ranks_.resize(static_cast<std::size_t>(ranks));
+    ranks_.resize(static_cast<std::size_t>(job_.ranks));
     for (std::size_t at = 0; at < ranks_.size(); ++at) {
       for (std::size_t i = 0; i < job_.calls.size(); ++i) {
         if (job_.calls[i].has_member(static_cast<int>(at))) ranks_[at].left.push_back(i);
@@ -88,7 +80,7 @@ class World {
         look();
       } else if (!machine_.all_asleep()) {
         break;
-      } else if (outcome_.victim) {
+      } else if (!culprits_.empty()) {
         machine_.fall_into_net();
       } else {
         fail("all sleep, and work is left: " + who_waits());
@@ -115,11 +107,70 @@ class World {
 
   // After each step.
   void look() {
-    if (victim_ && !outcome_.victim && formed_ == ranks_.size() && ++steps_formed_ >= death_) kill();
-    if (outcome_.victim && machine_.time() > died_ + kTold && !is_over()) {
-      fail("after a rank's death not all have ended in time: " + who_waits());
+    if (formed_ == ranks_.size()) {
+      ++steps_formed_;
+      for (Fault& fault : faults_) {
+        if (fault.at <= steps_formed_) begin(fault);
+      }
+      std::erase_if(faults_, [this](const Fault& fault) { return fault.at <= steps_formed_; });
     }
+    if (machine_.time() > told_by_ && !are_told()) fail("not all are told in time: " + who_waits());
     if (machine_.time() > quiet_since_ + kQuiet) fail("nothing happens any more: " + who_waits());
+    if (machine_.steps() > kMostSteps) fail("no end of it: " + who_waits());
+  }
+
+  void begin(const Fault& fault) {
+    switch (fault.kind) {
+      case Fault::Kind::kDeath:
+        return kill(static_cast<std::size_t>(fault.which));
+      case Fault::Kind::kHostLost:
+        for (const int rank : topology_.hosts[static_cast<std::size_t>(fault.which)].ranks) {
+          kill(static_cast<std::size_t>(rank));
+        }
+        return;
+      case Fault::Kind::kPause:
+      case Fault::Kind::kStop:
+        return stop(fault);
+      case Fault::Kind::kBreak:
+        for (const int rank : machine_.network().break_one()) {
+          note(static_cast<std::size_t>(rank), "loses a connection");
+          // Others see those lose their other connections, and may be the first to say so: any rank may be named.
+          for (int any = 0; any < job_.ranks; ++any) culprits_.push_back(any);
+        }
+    }
+  }
+
+  void kill(std::size_t at) {
+    Rank& rank = ranks_[at];
+    if (rank.is_through || !rank.is_alive) return;
+    rank.is_alive = false;
+    machine_.kill(static_cast<int>(at));
+    culprits_.push_back(static_cast<int>(at));
+    ++outcome_.faults;
+    must_be_told_in(kTold);
+    note(at, "dies");
+    if (all_done()) machine_.ring(&formed_, SIZE_MAX);
+  }
+
+  void stop(const Fault& fault) {
+    const auto at = static_cast<std::size_t>(fault.which);
+    if (ranks_[at].is_through || !ranks_[at].is_alive) return;
+    machine_.stop(fault.which, machine_.time() + fault.time);
+    note(at, "stops for " + std::to_string(fault.time.count()) + " ms");
+    if (fault.kind == Fault::Kind::kPause) {
+      pauses_until_ = std::max(pauses_until_, machine_.time() + fault.time);
+      if (told_by_ != Time::max()) told_by_ = std::max(told_by_, pauses_until_ + limit_);
+      return;
+    }
+    culprits_.push_back(fault.which);
+    ++outcome_.faults;
+    if (!ranks_[at].is_done) must_be_told_in(kGivenUp);
+  }
+
+  // A rank that pauses may be one through which others are told.
+  void must_be_told_in(Time limit) {
+    limit_ = limit;
+    told_by_ = std::min(told_by_, std::max(machine_.time(), pauses_until_) + limit);
   }
 
   void lay_out();
@@ -160,17 +211,6 @@ class World {
   // wait for each other in a ring.
   static bool may_wait(const Rank& rank) { return rank.left.empty() || rank.pending.front().call < rank.left.front(); }
 
-  void kill() {
-    Rank& rank = ranks_[static_cast<std::size_t>(*victim_)];
-    if (rank.is_through) return;
-    rank.is_alive = false;
-    machine_.kill(*victim_);
-    outcome_.victim = victim_;
-    died_ = machine_.time();
-    note(static_cast<std::size_t>(*victim_), "dies");
-    if (all_done()) machine_.ring(&formed_, SIZE_MAX);
-  }
-
   // One of the next few calls whose name is free here. False: it is time to wait.
   bool submit(std::size_t at) {
     Rank& rank = ranks_[at];
@@ -178,6 +218,10 @@ class World {
     std::vector<std::string> taken;
     for (const Rank::Pending& pending : rank.pending) taken.push_back(pending.flight->call().name);
     for (std::size_t i = 0; i < rank.left.size() && choices.size() < 4; ++i) {
+      if (job_.calls[rank.left[i]].is_fence()) {
+        if (i == 0 && rank.pending.empty()) choices.push_back(i);
+        break;
+      }
       const std::string& name = job_.calls[rank.left[i]].name;
       if (std::ranges::find(taken, name) == taken.end()) choices.push_back(i);
       taken.push_back(name);
@@ -186,22 +230,53 @@ class World {
     const std::size_t chosen = choices[draw_below(machine_.draw(), choices.size())];
     const std::size_t number = rank.left[chosen];
     const Call& call = job_.calls[number];
+    if (call.adds_set || call.removes_set) return change_set(at, number);
     auto flight = std::make_unique<Flight>(call, static_cast<int>(at));
     std::uint64_t handle = 0;
     engine::HandleState* state = handles_.create(call.tensors, &handle);
-    flight->fill(state->operations);
+    flight->fill(number_of(rank, call.set), state->operations);
     rank.left.erase(rank.left.begin() + static_cast<std::ptrdiff_t>(chosen));
     note(at, "submits " + call.name);
     const Status status = rank.engine->submit(state, draw_one_in(machine_.draw(), 2));
     if (!status.ok()) {
       handles_.release(handle);
-      ended(at, call.name, status);
-      rank.left.clear();
+      ended(at, call, status);
       return true;
     }
     const auto before = std::ranges::find_if(rank.pending, [&](const auto& other) { return other.call > number; });
     rank.pending.insert(before, {number, handle, state, std::move(flight)});
     return true;
+  }
+
+  static std::int32_t number_of(const Rank& rank, std::int32_t set) {
+    const auto made = rank.made_sets.find(set);
+    return made == rank.made_sets.end() ? set : made->second;
+  }
+
+  bool change_set(std::size_t at, std::size_t number) {
+    Rank& rank = ranks_[at];
+    const Call& call = job_.calls[number];
+    rank.left.erase(rank.left.begin());
+    note(at, call.text());
+    std::int32_t& id = rank.made_sets[call.set];
+    const Status status = call.adds_set ? rank.engine->add_set(call.set_ranks, &id) : rank.engine->remove_set(id);
+    if (!status.ok()) {
+      ended(at, call, status);
+    } else {
+      note(at, "has " + call.text());
+      const std::int32_t agreed = set_numbers_.emplace(number, id).first->second;
+      if (agreed != id) fail(roda::format("rank {}: its process set is {}, another rank's {}", at, id, agreed));
+    }
+    return true;
+  }
+
+  // Every rank is told the same rank of a join.
+  void check_join(std::size_t at, std::size_t number, const Rank::Pending& pending) {
+    const std::int32_t last = pending.state->operations.front().value;
+    const std::int32_t agreed = last_joined_.emplace(number, last).first->second;
+    if (agreed != last || last < 0 || last >= job_.ranks) {
+      fail(roda::format("rank {} hears that rank {} joined last, another that rank {} did", at, last, agreed));
+    }
   }
 
   void collect(std::size_t at) {
@@ -211,40 +286,58 @@ class World {
         ++pending;
         continue;
       }
-      const std::string& name = pending->flight->call().name;
+      const Call& call = pending->flight->call();
       if (const Status& error = pending->state->first_error; !error.ok()) {
-        ended(at, name, error);
-        rank.left.clear();
+        ended(at, call, error);
       } else {
+        if (call.collective == RODA_JOIN) check_join(at, pending->call, *pending);
         if (const std::string wrong = pending->flight->check(pending->state->operations); !wrong.empty()) {
           fail(roda::format("rank {}: {}", at, wrong));
         }
         ++outcome_.calls;
-        note(at, "has " + name);
+        note(at, "has " + call.name);
       }
       handles_.release(pending->handle);
       pending = rank.pending.erase(pending);
     }
   }
 
-  // An operation of a survivor fails for one cause alone.
-  void ended(std::size_t at, const std::string& name, const Status& error) {
-    note(at, "fails " + name);
+  // The operation fails for what was wrong with it, or a survivor's for one cause alone: the same on all of a host.
+  void ended(std::size_t at, const Call& call, const Status& error) {
+    note(at, "fails " + call.text());
     if (machine_.is_burying()) return;
+    const std::string& text = error.message();
+    const bool is_refused = call.odd >= 0 && text.starts_with("Mismatched");
+    if (is_refused) {
+      const bool is_named = text.find(roda::format("rank {}: ", call.odd)) != std::string::npos;
+      if (!is_named) fail(roda::format("rank {}: {} does not name rank {}: {}", at, call.name, call.odd, text));
+      return;
+    }
+    ranks_[at].left.clear();
+    const auto named = std::ranges::find(culprits_, error.rank());
     // Other hosts see the end of a host's leader as that of a link.
-    const std::string name_of_victim = roda::format("ank {} (", outcome_.victim.value_or(-1));
-    const bool is_told = outcome_.victim && error.rank() == *outcome_.victim &&
-                         error.message().find(name_of_victim) != std::string::npos;
-    if (!is_told) fail(roda::format("rank {}: {} ends with: {}", at, name, error.message()));
+    const bool is_said = text.find(roda::format("ank {}", error.rank())) != std::string::npos;
+    if (named == culprits_.end() || !is_said) {
+      return fail(roda::format("rank {}: {} ends with: {}", at, call.name, text));
+    }
+    const int host = topology_.rank(static_cast<int>(at)).host;
+    const int first = named_.emplace(host, error.rank()).first->second;
+    if (first != error.rank()) fail(roda::format("of host {} some name rank {}, others {}", host, first, error.rank()));
+  }
+
+  // Those that run, where others do not.
+  bool are_told() const {
+    for (std::size_t at = 0; at < ranks_.size(); ++at) {
+      const Rank& rank = ranks_[at];
+      const bool waits = rank.is_alive && !rank.is_done && std::ranges::find(culprits_, at) == culprits_.end();
+      if (waits && !machine_.is_stopped(static_cast<int>(at))) return false;
+    }
+    return true;
   }
 
   bool all_done() const {
     return std::ranges::all_of(ranks_, [](const Rank& rank) { return !rank.is_alive || rank.is_done; });
   }
-  bool is_over() const {
-    return std::ranges::all_of(ranks_, [](const Rank& rank) { return !rank.is_alive || rank.is_through; });
-  }
-
   std::string who_waits() const {
     std::string text;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -274,7 +367,8 @@ class World {
   const std::uint64_t seed_;
   const bool tells_;
   Job job_;
-  std::size_t hosts_ = 1;
+  int hosts_ = 1;
+  std::vector<Fault> faults_;
   Topology topology_;
   SharedStore store_;
   engine::HandleTable handles_;
@@ -282,9 +376,10 @@ class World {
   std::vector<Rank> ranks_;
   std::size_t formed_ = 0;
   std::uint64_t steps_formed_ = 0;
-  std::optional<int> victim_;
-  std::uint64_t death_ = 0;
-  Time died_{}, quiet_since_{kBoot};
+  std::vector<int> culprits_;  // that may be named
+  std::map<int, int> named_;   // by host, by its first rank that is told
+  Time told_by_ = Time::max(), limit_{}, pauses_until_{}, quiet_since_{kBoot};
+  std::map<std::size_t, std::int32_t> set_numbers_, last_joined_;  // by call
   Hash trace_;
   Outcome outcome_;
 };
@@ -293,7 +388,9 @@ Knobs World::knobs() const {
   const std::map<std::string, std::string> settings = {
       {"HOROVOD_CPU_OPERATIONS", hosts_ > 1 ? "loop+tcp" : "loop"},
       {"HOROVOD_CACHE_CAPACITY", std::array{"0", "2", "1024"}[seed_ % 3]},
-      {"HOROVOD_FUSION_THRESHOLD", std::array{"0", "4096"}[seed_ / 3 % 2]}};
+      {"HOROVOD_FUSION_THRESHOLD", std::array{"0", "4096"}[seed_ / 3 % 2]},
+      {"HOROVOD_STALL_CHECK_TIME_SECONDS", "30"},
+      {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", std::to_string(kStallLimit.count())}};
   Status status;
   const auto get = [&](const char* name) -> const char* {
     const auto found = settings.find(name);
@@ -304,7 +401,7 @@ Knobs World::knobs() const {
 
 void World::lay_out() {
   const auto size = static_cast<std::size_t>(job_.ranks);
-  const std::size_t hosts = std::min(hosts_, size);
+  const auto hosts = static_cast<std::size_t>(hosts_);
   for (std::size_t host = 0; host < hosts; ++host) {
     topology_.hosts.push_back({"host" + std::to_string(host), "", 0, {}});
     for (std::size_t rank = size * host / hosts; rank < size * (host + 1) / hosts; ++rank) {
@@ -340,9 +437,9 @@ void World::form(std::size_t at) {
 
 }  // namespace
 
-Outcome play(std::uint64_t seed, bool tells) {
+Outcome play(const Play& what) {
   engine::Environment::get();
-  return World(seed, tells).run();
+  return World(what).run();
 }
 
 }  // namespace roda::seeds
