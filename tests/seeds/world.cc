@@ -98,7 +98,8 @@ class World {
     trace_.add(machine_.steps());
     trace_.add(static_cast<std::uint64_t>(rank));
     trace_.add(std::string_view(what));
-    if (tells_) std::printf("%12.3f ms rank %zu %s\n", milliseconds_of(machine_.time()), rank, what.c_str());
+    if (tells_ && outcome_.wrong.empty())
+      std::printf("%12.3f ms rank %zu %s\n", milliseconds_of(machine_.time()), rank, what.c_str());
   }
   void fail(const std::string& how) {
     if (outcome_.wrong.empty()) outcome_.wrong = how;
