@@ -92,10 +92,12 @@ def all_mutants() -> list[Mutant]:
     return found
 
 
-def draw(count: int, seed: int) -> list[Mutant]:
-    """Mutants of all rooms, by SHARES."""
+def draw(count: int, seed: int, headers: bool) -> list[Mutant]:
+    """Mutants of all rooms, by SHARES; those of `headers` take long to build."""
     by_kind: dict[str, list[Mutant]] = {}
     for mutant in all_mutants():
+        if mutant.file.endswith(".h") and not headers:
+            continue
         by_kind.setdefault(mutant.kind.rstrip("0123456789"), []).append(mutant)
     drawing = random.Random(seed)  # noqa: S311
     for mutants in by_kind.values():
@@ -168,13 +170,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=20, help="of seeds, of each")
+    parser.add_argument("--headers", action="store_true", help="of headers, too")
     parser.add_argument("--only", nargs="+", default=[], help="mutants by name, FILE:LINE:KIND")
     parser.add_argument("--list", action="store_true", help="how many there are")
     arguments = parser.parse_args()
     if arguments.list:
         print(len(all_mutants()))
         return 0
-    chosen = draw(arguments.count, arguments.seed)
+    chosen = draw(arguments.count, arguments.seed, arguments.headers)
     if arguments.only:
         chosen = [m for m in all_mutants() if m.name in arguments.only]
     workshop = Workshop(ROOT / "build" / "mutants")
