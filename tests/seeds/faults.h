@@ -11,14 +11,11 @@
 namespace roda::seeds {
 
 struct Fault {
-  enum class Kind : std::uint8_t { kDeath, kHostLost, kPause, kStop, kBreak };
+  enum class Kind : std::uint8_t { kDeath, kHostLost, kPause, kStop, kBreak, kRaise };
   Kind kind = Kind::kDeath;
   int which = 0;                     // rank, or host
   std::uint64_t at = 0;              // steps after all have started
   std::chrono::milliseconds time{};  // of a pause, which the job survives, or a stop
-
-  // The job may end for it.
-  bool may_end() const { return kind != Kind::kPause; }
 };
 
 // A rank that stops for so long may be given up, and is within kGivenUp where others wait for it.
@@ -50,6 +47,9 @@ inline std::vector<Fault> draw_faults(Draw& draw, int ranks, int hosts) {
       } else if (hosts > 1) {
         add(Kind::kBreak, 1);
       }
+      break;
+    case 6:
+      add(Kind::kRaise, size);
       break;
     default:
       break;

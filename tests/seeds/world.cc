@@ -14,6 +14,8 @@
 #include "plugins/base/hash.h"
 #include "tests/seeds/faults.h"
 #include "tests/seeds/machine.h"
+#include "tests/seeds/rank.h"
+#include "tests/seeds/settings.h"
 #include "tests/seeds/shared_store.h"
 
 namespace roda::seeds {
@@ -28,22 +30,11 @@ constexpr auto kTold = std::chrono::milliseconds(300);
 constexpr auto kQuiet = std::chrono::seconds(200);
 constexpr std::uint64_t kMostSteps = 3'000'000, kMostStepsToBury = 300'000;
 
-// One rank: its engine, and a program that submits the job's calls.
-struct Rank {
-  std::unique_ptr<Engine> engine;
-  ControlPlane* control = nullptr;  // the engine's
-  bool is_alive = true;
-  bool is_done = false;           // with all calls
-  bool is_through = false;        // its program has ended
-  std::vector<std::size_t> left;  // calls that it has not submitted, in order
-  struct Pending {
-    std::size_t call;
-    std::uint64_t handle;
-    engine::HandleState* state;
-    std::unique_ptr<Flight> flight;
-  };
-  std::vector<Pending> pending;
-  std::map<std::int32_t, std::int32_t> made_sets;  // the engine's numbers
+class World;
+// Of a rank whose handles' ends are told.
+struct Listener {
+  World* world;
+  std::size_t at;
 };
 
 class World {
@@ -63,9 +54,10 @@ class World {
     outcome_.ranks = job_.ranks;
     outcome_.hosts = hosts_;
     outcome_.job_calls = job_.calls.size();
-    lay_out();
+    topology_ = lay_out(job_.ranks, hosts_);
     ranks_.resize(static_cast<std::size_t>(job_.ranks));
     for (std::size_t at = 0; at < ranks_.size(); ++at) {
+      listeners_.push_back({this, at});
       for (std::size_t i = 0; i < job_.calls.size(); ++i) {
         if (job_.calls[i].has_member(static_cast<int>(at))) ranks_[at].left.push_back(i);
       }
@@ -132,6 +124,9 @@ class World {
       case Fault::Kind::kPause:
       case Fault::Kind::kStop:
         return stop(fault);
+      case Fault::Kind::kRaise:
+        ranks_[static_cast<std::size_t>(fault.which)].raises = true;
+        return;
       case Fault::Kind::kBreak:
         for (const int rank : machine_.network().break_one()) {
           note(static_cast<std::size_t>(rank), "loses a connection");
@@ -174,9 +169,6 @@ class World {
     told_by_ = std::min(told_by_, std::max(machine_.time(), pauses_until_) + limit);
   }
 
-  void lay_out();
-  Knobs knobs() const;
-
   // --- a rank's program, on a fiber of its own ---
   void live(std::size_t at) {
     Rank& rank = ranks_[at];
@@ -185,6 +177,7 @@ class World {
     note(at, "has started");
     while (!rank.left.empty() || !rank.pending.empty()) {
       collect(at);
+      if (std::exchange(rank.raises, false)) give_up(at);
       if (draw_one_in(machine_.draw(), 10)) nap();
       if (!submit(at)) wait(at);
     }
@@ -199,11 +192,24 @@ class World {
 
   void form(std::size_t at);
 
+  void give_up(std::size_t at) {
+    culprits_.push_back(static_cast<int>(at));
+    ++outcome_.faults;
+    must_be_told_in(kTold);
+    note(at, "raises");
+    ranks_[at].left.clear();
+    ranks_[at].engine->abort("ended with ValueError: a seed's");
+  }
+
   void nap() { std::this_thread::sleep_for(std::chrono::microseconds(1 + draw_below(machine_.draw(), 3000))); }
 
   void wait(std::size_t at) {
     Rank& rank = ranks_[at];
     if (rank.pending.empty()) return;
+    if (rank.pending.front().is_called_back) {
+      if (may_wait(rank)) machine_.sleep({}, &rank, Time::max(), true);
+      return;
+    }
     const bool is_limited = !may_wait(rank) || draw_one_in(machine_.draw(), 4);
     const auto limit = is_limited ? static_cast<std::int64_t>(draw_below(machine_.draw(), 5000)) : -1;
     rank.engine->wait(rank.pending.front().state, limit);
@@ -245,7 +251,11 @@ class World {
       return true;
     }
     const auto before = std::ranges::find_if(rank.pending, [&](const auto& other) { return other.call > number; });
-    rank.pending.insert(before, {number, handle, state, std::move(flight)});
+    const bool is_called_back = draw_one_in(machine_.draw(), 6);
+    rank.pending.insert(before, {number, handle, state, std::move(flight), is_called_back});
+    if (is_called_back && !rank.engine->then(state, {&World::called_back, &listeners_[at], handle})) {
+      std::ranges::find(rank.pending, handle, &Rank::Pending::handle)->is_called_back = false;
+    }
     return true;
   }
 
@@ -280,27 +290,37 @@ class World {
     }
   }
 
+  static void called_back(void* context, std::uint64_t handle) {
+    const auto& [world, at] = *static_cast<Listener*>(context);
+    Rank& rank = world->ranks_[at];
+    const auto pending = std::ranges::find(rank.pending, handle, &Rank::Pending::handle);
+    world->finish(at, *pending);
+    rank.pending.erase(pending);
+    world->machine_.ring(&rank, 1);
+  }
+
   void collect(std::size_t at) {
     Rank& rank = ranks_[at];
     for (auto pending = rank.pending.begin(); pending != rank.pending.end();) {
-      if (!pending->state->done()) {
+      if (pending->is_called_back || !pending->state->done()) {
         ++pending;
         continue;
       }
-      const Call& call = pending->flight->call();
-      if (const Status& error = pending->state->first_error; !error.ok()) {
-        ended(at, call, error);
-      } else {
-        if (call.collective == RODA_JOIN) check_join(at, pending->call, *pending);
-        if (const std::string wrong = pending->flight->check(pending->state->operations); !wrong.empty()) {
-          fail(roda::format("rank {}: {}", at, wrong));
-        }
-        ++outcome_.calls;
-        note(at, "has " + call.name);
-      }
+      finish(at, *pending);
       handles_.release(pending->handle);
       pending = rank.pending.erase(pending);
     }
+  }
+
+  void finish(std::size_t at, const Rank::Pending& pending) {
+    const Call& call = pending.flight->call();
+    if (const Status& error = pending.state->first_error; !error.ok()) return ended(at, call, error);
+    if (call.collective == RODA_JOIN) check_join(at, pending.call, pending);
+    if (const std::string wrong = pending.flight->check(pending.state->operations); !wrong.empty()) {
+      fail(roda::format("rank {}: {}", at, wrong));
+    }
+    ++outcome_.calls;
+    note(at, "has " + call.name);
   }
 
   // The operation fails for what was wrong with it, or a survivor's for one cause alone: the same on all of a host.
@@ -375,6 +395,7 @@ class World {
   engine::HandleTable handles_;
   Machine machine_;
   std::vector<Rank> ranks_;
+  std::vector<Listener> listeners_;
   std::size_t formed_ = 0;
   std::uint64_t steps_formed_ = 0;
   std::vector<int> culprits_;  // that may be named
@@ -385,36 +406,9 @@ class World {
   Outcome outcome_;
 };
 
-Knobs World::knobs() const {
-  const std::map<std::string, std::string> settings = {
-      {"HOROVOD_CPU_OPERATIONS", hosts_ > 1 ? "loop+tcp" : "loop"},
-      {"HOROVOD_CACHE_CAPACITY", std::array{"0", "2", "1024"}[seed_ % 3]},
-      {"HOROVOD_FUSION_THRESHOLD", std::array{"0", "4096"}[seed_ / 3 % 2]},
-      {"HOROVOD_STALL_CHECK_TIME_SECONDS", "30"},
-      {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", std::to_string(kStallLimit.count())}};
-  Status status;
-  const auto get = [&](const char* name) -> const char* {
-    const auto found = settings.find(name);
-    return found == settings.end() ? nullptr : found->second.c_str();
-  };
-  return Knobs::from_environment(get, &status);
-}
-
-void World::lay_out() {
-  const auto size = static_cast<std::size_t>(job_.ranks);
-  const auto hosts = static_cast<std::size_t>(hosts_);
-  for (std::size_t host = 0; host < hosts; ++host) {
-    topology_.hosts.push_back({"host" + std::to_string(host), "", 0, {}});
-    for (std::size_t rank = size * host / hosts; rank < size * (host + 1) / hosts; ++rank) {
-      topology_.hosts.back().ranks.push_back(static_cast<int>(rank));
-    }
-  }
-  place_ranks(&topology_);
-}
-
 void World::form(std::size_t at) {
   engine::Parts own;
-  own.knobs = knobs();
+  own.knobs = knobs_of(seed_, hosts_);
   own.topology = topology_;
   own.rank = static_cast<int>(at);
   own.job_key = "seed";
