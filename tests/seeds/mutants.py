@@ -41,7 +41,25 @@ NO_FAULT = re.compile(
 )
 
 # file: {line's text: why no seed can tell it from the original}
-EQUIVALENT: dict[str, dict[str, str]] = {}
+DROP_PULSES = "who drops the baton pulses, too"
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "core/engine/engine.cc": {
+        "work = launcher_.moves_data() || !arm() || submissions_.has_news();": "the engine's thread wakes more often",
+        "baton_.pulse();": DROP_PULSES,
+        "bells_.wake_engine();": "let_go() wakes it, since the engine has stopped",
+    },
+    "core/engine/engine_drive.cc": {"baton_.pulse();": DROP_PULSES},
+    "core/control/host_segment.cc": {"if (!processes_[peer] && errno == ESRCH) {": "the peer is this process"},
+    "core/negotiate/negotiator.cc": {
+        "set->filling.close(count);": "of buckets on devices",
+        "outcome->announced(slot.agreed->name, slot.agreed->collective, ranks);": "for the timeline",
+        "if (bits.last >= 0) speaks_ = bits.last;": "for the report of late ranks",
+    },
+    "core/submit/operation.cc": {
+        "request.shape.clear();": "who submits gives it a shape",
+        "if (has_order && stream == nullptr && completion != nullptr) {": "of tensors on devices",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +94,8 @@ def mutants_of(file: str, lines: list[str]) -> list[Mutant]:
         found.append(Mutant(file, i + 1, kind, (line,), ("",)))
         follower = lines[i + 1] if i + 1 < len(lines) else ""
         same_depth = len(follower) - len(follower.lstrip()) == len(line) - len(line.lstrip())
-        if same_depth and STATEMENT.match(follower) and not NO_FAULT.search(follower):
+        both_assign = " = " in line and " = " in follower  # mostly of members that have nothing to do with each other
+        if same_depth and STATEMENT.match(follower) and not NO_FAULT.search(follower) and not both_assign:
             found.append(Mutant(file, i + 1, "swap", (line, follower), (follower, line)))
     return found
 

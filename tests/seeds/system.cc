@@ -306,8 +306,12 @@ int poll(pollfd* descriptors, nfds_t count, int limit_ms) {
 
 int epoll_ctl(int poll, int operation, int fd, epoll_event* event) noexcept {
   REAL(epoll_ctl);
-  if (Machine* const machine = within()) machine->note_io();
-  return real(poll, operation, fd, event);
+  Machine* const machine = within();
+  if (machine == nullptr) return real(poll, operation, fd, event);
+  machine->may_switch();
+  machine->note_io();
+  const int done = real(poll, operation, fd, event);
+  return machine->is_burying() ? 0 : done;  // of the dead's descriptors nothing is left to be watched
 }
 
 ssize_t write(int fd, const void* data, std::size_t bytes) {
