@@ -97,11 +97,6 @@ class ControlPlane {
 
   // This rank leaves in an orderly way: its end is no failure any more.
   void depart();
-  // As if this process had ended, where ranks share one.
-  void vanish() {
-    segment_->vanish();
-    links_.reset();
-  }
 
  private:
   ControlPlane(std::string host_name, bool is_root, std::unique_ptr<HostSegment> segment);

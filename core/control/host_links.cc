@@ -23,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint16_t kService = 2;  // the store's is 1
 constexpr std::size_t kMaxFrame = 2u << 20;
 constexpr std::uint32_t kNews = static_cast<std::uint32_t>(EPOLLIN) | static_cast<std::uint32_t>(EPOLLRDHUP);
+constexpr std::chrono::seconds kFarewell{1};
+constexpr int kFarewellLookMs = 100;
 const std::string kNoAddress = "! ";  // in place of the address: the reason why there is none
 
 ConnectionOptions connection_options(std::chrono::milliseconds silence) {
@@ -311,12 +313,25 @@ bool HostLinks::unsent() const {
   return std::ranges::any_of(links_, [](const Link& l) { return !l.left && !l.queue.empty(); });
 }
 
+// What was said last, the cause of an abort perhaps, may find a full buffer, and nobody drives the links any more. The
+// others' words are taken meanwhile, since they may wait for room as well.
 void HostLinks::depart() {
-  for (Link& link : links_) {
-    queue_frame(link, Frame::kGoodbye, {});
-    // Best effort: the other side has drained, too. An end of the bytes is seen there without reading them.
-    if (flush(link).ok() && !link.watched_for_write) ::shutdown(link.connection->fd(), SHUT_WR);
-  }
+  for (Link& link : links_) queue_frame(link, Frame::kGoodbye, {});
+  const auto deadline = Clock::now() + kFarewell;
+  std::vector<pollfd> waiting;
+  do {
+    if (!waiting.empty()) ::poll(waiting.data(), waiting.size(), kFarewellLookMs);
+    waiting.clear();
+    for (Link& link : links_) {
+      Status ignored;
+      if (link.left || !move(link, &ignored).ok()) continue;
+      if (link.watched_for_write) {
+        waiting.push_back({link.connection->fd(), POLLIN | POLLOUT, 0});
+      } else {
+        ::shutdown(link.connection->fd(), SHUT_WR);  // an end of the bytes is seen there without reading them
+      }
+    }
+  } while (!waiting.empty() && Clock::now() < deadline);
 }
 
 bool HostLinks::has_hung_up() const {

@@ -65,7 +65,8 @@ class HostLinks {
   Traffic traffic() const;
   // The other end of a link has ended or departed, and its goodbye was not read here. Any thread.
   bool has_hung_up() const;
-  // The links end in an orderly way: their end is no failure.
+  // The links end in an orderly way: their end is no failure. Blocks, a second at most, while what was sent finds no
+  // room.
   void depart();
 
  private:

@@ -62,11 +62,6 @@ class HostSegment {
   // Which of these, once one of the two rang: the end of a sentence whose subject is that rank.
   std::string how_it_ended(int local) const;
   void depart();  // this rank leaves in an orderly way
-  // As if this rank's process had ended, where ranks share one.
-  void vanish() {
-    present_guard_ = {};
-    present_.reset();
-  }
   bool departed(int local) const;
   bool has_ended(int local, int limit_ms = 0) const;  // its process, by then; false where that can't be known
   bool is_absent(int local) const;                    // presence_fd() has hung up

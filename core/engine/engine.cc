@@ -55,7 +55,7 @@ Engine::Engine(Parts parts)
   for (const auto& ranks : parts_.static_sets) open_set(negotiator_.add_static_set(ranks), ranks);
   const std::string& timeline = parts_.knobs.timeline;
   if (!timeline.empty() && timeline != "DYNAMIC") start_timeline(timeline, parts_.knobs.timeline_mark_cycles);
-  if (parts_.has_thread) start();
+  start();
   listen_to_invariants(&invariants_);
 }
 

@@ -64,7 +64,6 @@ struct Parts {
   std::string job_key;  // prefix of names that must be unique per job generation
   std::uint64_t generation = 0;
   HandleTable* handles = nullptr;  // of the process
-  bool has_thread = true;          // of its own; else step() is called
 };
 
 class Engine final : private negotiate::Outcome, private Launcher::Owner {
@@ -139,9 +138,6 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   void abort(const std::string& how);
   // shutdown(), but for the waiting.
   void ask_for_shutdown(const std::string& how);
-  // In place of the engine's own thread: does what that would do in one turn. True when something moved.
-  bool step();
-  bool has_ended() const { return stopped_.load(std::memory_order_acquire); }
   // The cause that ended the engine, or will end it; OK while nothing does.
   Status end_cause() const { return submissions_.closed(); }
   // Waits until the process of another rank is gone, for so many microseconds at most. Null: it runs on another host,

@@ -83,14 +83,6 @@ void Engine::run() {
   }
 }
 
-bool Engine::step() {
-  if (stopped_.load(std::memory_order_acquire) || !baton_.try_take()) return false;
-  look_closely_.store(true, std::memory_order_relaxed);
-  const bool moved = drive();
-  baton_.drop();
-  return moved;
-}
-
 // --- sleeping -------------------------------------------------------------------------------------------------------
 
 bool Engine::arm() {
@@ -411,7 +403,8 @@ void Engine::watch_stalls() {
   if (!report.has_value()) return watch_own_waits();
   report->text += "\n" + observe::latest_operations(parts_.control->rooms());
   if (report->shut_down) {
-    parts_.control->abort(Status(RODA_ERR_TIMEOUT, report->text, report->culprit));
+    // A rank that is stopped may have left a tensor behind, which others miss who wait for it.
+    end_or_call_roll(Status(RODA_ERR_TIMEOUT, report->text, report->culprit));
   } else {
     RODA_LOG(warning, "{}", report->text);
   }

@@ -112,6 +112,7 @@ Status Submissions::add_change(SetChange* change) {
       news_.sets_to_remove.push_back(change->id);
     }
   }
+  change->asked = CoarseClock::now();
   changes_.push_back(change);
   has_other_news_.store(true, std::memory_order_seq_cst);
   return {};
@@ -289,6 +290,9 @@ CoarseClock::time_point Submissions::waits_since() const {
   each_locked([&oldest](const Operation* op) {
     if (!op->launched) oldest = std::min(oldest, op->submitted);
   });
+  for (const SetChange* change : changes_) {
+    if (!change->is_done) oldest = std::min(oldest, change->asked);
+  }
   return oldest;
 }
 

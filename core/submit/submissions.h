@@ -31,6 +31,7 @@ struct SetChange {
   std::vector<std::int32_t> ranks;  // of a set to be added; empty: one is to be removed
   std::int32_t id = -1;             // of the set to be removed; of the added one, once it is done
   bool is_done = false;
+  CoarseClock::time_point asked;  // by add_change()
 };
 
 // A thread that waits for memory of a transport's, on that thread's stack.
@@ -96,7 +97,8 @@ class Submissions {
   // The operations of a launch, one per tensor, and those under its bits are no longer announced. Null: this rank has
   // joined. `operations` is cleared first.
   void take_launched(const negotiate::Launch& launch, Announcer* announcer, std::vector<Operation*>* operations) const;
-  // Since when the oldest operation waits that was not launched, or the shutdown; max(): nothing does.
+  // Since when the oldest operation waits that was not launched, a change of process sets, or the shutdown; max():
+  // nothing does.
   CoarseClock::time_point waits_since() const;
   void end(const std::vector<Operation*>& operations, const Status& status);
   void end_all(const Status& status);

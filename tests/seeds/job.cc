@@ -20,9 +20,59 @@ std::vector<std::int32_t> draw_set(Draw& draw, int ranks) {
   return set;
 }
 
+// Sets that come and go are numbered from here on in a job; the engine gives them numbers of its own.
+constexpr std::int32_t kFirstMadeSet = 100;
+
+// A set that comes, some calls of its members, and its end.
+void insert_set(Draw& draw, Job* job, std::int32_t number) {
+  std::vector<std::int32_t> all;
+  for (std::int32_t rank = 0; rank < job->ranks; ++rank) all.push_back(rank);
+  const std::vector<std::int32_t> ranks = draw_set(draw, job->ranks);
+  const bool is_known = std::ranges::find(job->sets, ranks) != job->sets.end() ||
+                        std::ranges::find(job->calls, ranks, &Call::set_ranks) != job->calls.end();
+  if (ranks.size() == all.size() || is_known) return;
+  std::vector<Call> block;
+  block.push_back({.name = "made set", .set = number, .members = all, .adds_set = true});
+  for (std::size_t i = draw_below(draw, 4); i > 0; --i) {
+    block.push_back({.name = "of made set", .set = number, .members = ranks, .rows = 5});
+  }
+  block.push_back({.name = "made set", .set = number, .members = all, .removes_set = true});
+  block.front().set_ranks = block.back().set_ranks = ranks;
+  const auto at = static_cast<std::ptrdiff_t>(draw_below(draw, job->calls.size() + 1));
+  job->calls.insert(job->calls.begin() + at, block.begin(), block.end());
+}
+
+// Uneven data at the end: each rank has so many more tensors than others, and joins behind its last.
+void append_joins(Draw& draw, Job* job) {
+  const std::size_t steps = 1 + draw_below(draw, 5);
+  std::vector<std::size_t> has;
+  for (int rank = 0; rank < job->ranks; ++rank) has.push_back(draw_below(draw, steps + 1));
+  Call join{.name = engine::kJoinName, .collective = RODA_JOIN, .members = {}};
+  for (std::int32_t rank = 0; rank < job->ranks; ++rank) join.members.push_back(rank);
+  for (std::size_t i = 0; i < steps; ++i) {
+    Call call{.name = "tail " + std::to_string(draw_below(draw, 2)), .members = {}, .rows = 3};
+    for (const std::int32_t rank : join.members) {
+      if (has[static_cast<std::size_t>(rank)] > i) call.members.push_back(rank);
+    }
+    if (!call.members.empty()) job->calls.push_back(call);
+  }
+  job->calls.push_back(join);
+}
+
+void make_odd(Draw& draw, Call* call) {
+  const bool may_be = call->tensors == 1 && call->members.size() > 1 && call->collective != RODA_BARRIER;
+  if (!may_be) return;
+  call->odd = call->members[draw_below(draw, call->members.size())];
+  const bool is_one_shape = call->collective == RODA_ALLREDUCE || call->collective == RODA_REDUCESCATTER;
+  if (is_one_shape) call->odd_in = static_cast<std::int32_t>(draw_below(draw, 2));
+  if (call->collective == RODA_BROADCAST) call->odd_in = draw_one_in(draw, 2) ? 2 : 0;
+}
+
 }  // namespace
 
 bool Call::has_member(int rank) const { return std::ranges::binary_search(members, rank); }
+
+std::string Call::text() const { return (adds_set ? "+ " : removes_set ? "- " : "") + name; }
 
 Job draw_job(Draw& draw, int ranks, std::size_t calls) {
   constexpr std::int32_t kKinds[] = {RODA_ALLREDUCE, RODA_ALLREDUCE, RODA_ALLREDUCE,     RODA_ALLGATHER,
@@ -51,9 +101,38 @@ Job draw_job(Draw& draw, int ranks, std::size_t calls) {
   for (std::size_t i = 0; i < calls; ++i) {
     Call call = kinds[draw_below(draw, kinds.size())];
     if (call.collective != RODA_BARRIER && draw_one_in(draw, 8)) call.rows = kRows[draw_below(draw, std::size(kRows))];
+    if (draw_one_in(draw, 40)) make_odd(draw, &call);
     job.calls.push_back(call);
   }
+  for (std::int32_t i = static_cast<std::int32_t>(draw_below(draw, 3)); i > 0; --i) {
+    insert_set(draw, &job, kFirstMadeSet + i);
+  }
+  if (draw_one_in(draw, 3)) append_joins(draw, &job);
   return job;
+}
+
+Job cut_job(const Job& job, int ranks, const std::vector<std::size_t>& kept) {
+  Job cut{.ranks = ranks, .sets = job.sets, .calls = {}};
+  const auto keep = [ranks](std::vector<std::int32_t>* of) {
+    std::erase_if(*of, [ranks](std::int32_t rank) { return rank >= ranks; });
+  };
+  for (auto& set : cut.sets) keep(&set);
+  std::erase_if(cut.sets, [](const auto& set) { return set.empty(); });
+  std::vector<std::int32_t> made;
+  for (std::size_t i = 0; i < job.calls.size(); ++i) {
+    Call call = job.calls[i];
+    keep(&call.members);
+    keep(&call.set_ranks);
+    const bool is_kept = kept.empty() || std::ranges::find(kept, i) != kept.end();
+    const bool fits = cut.sets.size() == job.sets.size() || call.set == 0;
+    if (!is_kept || !fits || call.members.empty() || (call.set >= kFirstMadeSet && ranks < job.ranks)) continue;
+    if (call.adds_set) made.push_back(call.set);
+    if (call.set >= kFirstMadeSet && std::ranges::find(made, call.set) == made.end()) continue;
+    if (!call.has_member(call.root)) call.root = call.members.front();
+    if (call.members.size() < 2 || !call.has_member(call.odd)) call.odd = -1;
+    cut.calls.push_back(call);
+  }
+  return cut;
 }
 
 Flight::Flight(const Call& call, int rank) : call_(call), rank_(rank) {
@@ -62,6 +141,7 @@ Flight::Flight(const Call& call, int rank) : call_(call), rank_(rank) {
     if (call.collective == RODA_ALLTOALL) rows = static_cast<std::int64_t>(call.members.size());
     inputs_.emplace_back(static_cast<std::size_t>(rows), value_of(rank_) * static_cast<std::int64_t>(t + 1));
     outputs_.emplace_back(static_cast<std::size_t>(rows), -1);
+    if (call.odd >= 0) inputs_.back().resize(static_cast<std::size_t>(rows) + 1);
   }
 }
 
@@ -69,21 +149,26 @@ std::int64_t Flight::rows_of(std::int32_t rank) const {
   return call_.collective == RODA_ALLGATHER ? call_.rows + rank % 3 : call_.rows;
 }
 
-void Flight::fill(std::span<engine::Operation> operations) {
+void Flight::fill(std::int32_t set, std::span<engine::Operation> operations) {
   std::vector<std::string> names;
   for (std::size_t t = 0; t < operations.size(); ++t) {
     engine::Operation& op = operations[t];
     negotiate::Request& request = op.request = negotiate::Request();
-    request.set = call_.set;
+    request.set = set;
     request.collective = call_.collective;
-    if (call_.collective == RODA_BARRIER) {
-      request.name = engine::kBarrierName;
+    if (call_.collective == RODA_BARRIER || call_.collective == RODA_JOIN) {
+      request.name = call_.collective == RODA_JOIN ? engine::kJoinName : engine::kBarrierName;
       continue;
     }
     request.name = call_.name + (call_.tensors > 1 ? "." + std::to_string(t) : "");
     request.dtype = RODA_INT64;
     request.root = call_.collective == RODA_BROADCAST ? call_.root : 0;
-    request.shape = {static_cast<std::int64_t>(inputs_[t].size())};
+    request.shape = {static_cast<std::int64_t>(outputs_[t].size())};
+    if (call_.odd == rank_) {
+      if (call_.odd_in == 0) request.dtype = RODA_INT32;
+      if (call_.odd_in == 1) ++request.shape[0];
+      if (call_.odd_in == 2) request.root = call_.members[call_.members[0] == call_.root ? 1 : 0];
+    }
     op.input = inputs_[t].data();
     const bool has_output = call_.collective == RODA_ALLREDUCE || call_.collective == RODA_BROADCAST;
     op.output = has_output ? outputs_[t].data() : nullptr;
@@ -126,7 +211,8 @@ std::vector<std::int64_t> Flight::expected() const {
 }
 
 std::string Flight::check(std::span<const engine::Operation> operations) const {
-  if (call_.collective == RODA_BARRIER) return "";
+  if (call_.odd >= 0) return call_.name + " has a result, though rank " + std::to_string(call_.odd) + " disagrees";
+  if (call_.collective == RODA_BARRIER || call_.collective == RODA_JOIN) return "";
   const std::vector<std::int64_t> expected = this->expected();
   for (std::size_t t = 0; t < operations.size(); ++t) {
     const engine::Operation& op = operations[t];

@@ -12,6 +12,11 @@
 #include "core/engine/environment.h"
 #include "plugins/base/format.h"
 #include "plugins/base/hash.h"
+#include "tests/seeds/faults.h"
+#include "tests/seeds/machine.h"
+#include "tests/seeds/rank.h"
+#include "tests/seeds/settings.h"
+#include "tests/seeds/shared_store.h"
 
 namespace roda::seeds {
 namespace {
@@ -19,287 +24,417 @@ namespace {
 using control::ControlPlane;
 using engine::Engine;
 
-// One store for all ranks, each of which owns its own.
-class SharedStore final : public LocalStore {
- public:
-  explicit SharedStore(SharedStore* all = nullptr) : all_(all == nullptr ? this : all) {}
+// All survivors are told of a death within this time: far less than any net under a missed wake-up takes.
+constexpr auto kTold = std::chrono::milliseconds(300);
+// Nothing at all happens for so long.
+constexpr auto kQuiet = std::chrono::seconds(200);
+constexpr std::uint64_t kMostSteps = 3'000'000, kMostStepsToBury = 300'000;
 
- protected:
-  Status tell(StoreOp op, const std::string& key, std::string_view value, int rank) override {
-    return all_->LocalStore::tell(op, key, value, rank);
-  }
-  Status ask(const Question& question, std::optional<Deadline> deadline, std::string* answer, bool* found) override {
-    return all_->LocalStore::ask(question, deadline, answer, found);
-  }
-
- private:
-  SharedStore* all_;
-};
-
-constexpr std::uint64_t kMostStepsWithoutEvent = 200'000;
-
-// One rank: its engine, and a program that submits the job's calls.
-struct Rank {
-  std::unique_ptr<Engine> engine;
-  ControlPlane* control = nullptr;  // the engine's
-  bool is_alive = true;
-  bool is_ending = false;
-  std::vector<std::size_t> left;  // calls that it has not submitted, in order
-  struct Pending {
-    std::uint64_t handle;
-    engine::HandleState* state;
-    std::unique_ptr<Flight> flight;
-  };
-  std::vector<Pending> pending;
-  std::size_t weight = 4;  // of a slow rank it is less: it moves less often
-
-  bool is_through() const { return left.empty() && pending.empty(); }
+class World;
+// Of a rank whose handles' ends are told.
+struct Listener {
+  World* world;
+  std::size_t at;
 };
 
 class World {
  public:
-  World(std::uint64_t seed, bool tells) : seed_(seed), draw_(seed), tells_(tells) {
-    const int ranks = 2 + static_cast<int>(draw_below(draw_, 4));
-    hosts_ = draw_one_in(draw_, 2) ? 1 : 1 + draw_below(draw_, 3);
-    job_ = draw_job(draw_, ranks, 5 + draw_below(draw_, 40));
-    if (draw_one_in(draw_, 2)) {
-      victim_ = static_cast<int>(draw_below(draw_, static_cast<std::size_t>(ranks)));
-      death_ = draw_below(draw_, 100 * static_cast<std::size_t>(ranks));
+  explicit World(const Play& what)
+      : seed_(what.seed), tells_(what.tells), machine_(what.seed + what.schedule * 0x9e3779b97f4a7c15u) {
+    Draw draw(what.seed);
+    const int ranks = 2 + static_cast<int>(draw_below(draw, 4));
+    hosts_ = draw_one_in(draw, 2) ? 1 : std::min(1 + static_cast<int>(draw_below(draw, 3)), ranks);
+    job_ = draw_job(draw, ranks, 5 + draw_below(draw, 40));
+    if (what.ranks != 0 || !what.calls.empty()) {
+      job_ = cut_job(job_, what.ranks != 0 ? std::min(what.ranks, ranks) : ranks, what.calls);
     }
-    form();
+    if (what.hosts != 0) hosts_ = std::min(what.hosts, hosts_);
+    hosts_ = std::min(hosts_, job_.ranks);
+    if (what.has_faults) faults_ = draw_faults(draw, job_.ranks, hosts_);
+    outcome_.ranks = job_.ranks;
+    outcome_.hosts = hosts_;
+    outcome_.job_calls = job_.calls.size();
+    topology_ = lay_out(job_.ranks, hosts_);
+    ranks_.resize(static_cast<std::size_t>(job_.ranks));
+    for (std::size_t at = 0; at < ranks_.size(); ++at) {
+      listeners_.push_back({this, at});
+      for (std::size_t i = 0; i < job_.calls.size(); ++i) {
+        if (job_.calls[i].has_member(static_cast<int>(at))) ranks_[at].left.push_back(i);
+      }
+      machine_.set_weight(static_cast<int>(at), draw_one_in(draw, 4) ? 1 : 4);
+      machine_.start(static_cast<int>(at), [this, at] { live(at); });
+    }
   }
 
   Outcome run() {
-    while (outcome_.wrong.empty() && !is_over()) {
-      const std::size_t at = draw_rank();
-      Rank& rank = ranks_[at];
-      if (victim_ && outcome_.steps >= death_ && ranks_[static_cast<std::size_t>(*victim_)].is_alive) kill();
-      ++outcome_.steps;
-      if (!rank.is_alive) continue;
-      if (draw_one_in(draw_, 3) && submit(at)) continue;
-      rank.engine->step();
-      collect(at);
-      if (is_through() && !rank.is_ending && !rank.engine->has_ended()) {
-        rank.is_ending = true;
-        rank.engine->ask_for_shutdown("called hvd.shutdown()");
+    while (outcome_.wrong.empty()) {
+      if (machine_.step()) {
+        look();
+      } else if (!machine_.all_asleep()) {
+        break;
+      } else if (!culprits_.empty()) {
+        machine_.fall_into_net();
+      } else {
+        fail("all sleep, and work is left: " + who_waits());
       }
-      if (++quiet_ > kMostStepsWithoutEvent) fail("nothing happens any more: " + who_waits());
     }
     end();
+    outcome_.steps = machine_.steps();
     outcome_.trace = trace_.value();
     return outcome_;
   }
 
  private:
   void note(std::size_t rank, const std::string& what) {
-    quiet_ = 0;
-    trace_.add(outcome_.steps);
+    quiet_since_ = machine_.time();
+    trace_.add(machine_.steps());
     trace_.add(static_cast<std::uint64_t>(rank));
     trace_.add(std::string_view(what));
-    if (tells_) std::printf("%8llu rank %zu %s\n", static_cast<unsigned long long>(outcome_.steps), rank, what.c_str());
+    if (tells_ && outcome_.wrong.empty())
+      std::printf("%12.3f ms rank %zu %s\n", milliseconds_of(machine_.time()), rank, what.c_str());
   }
   void fail(const std::string& how) {
     if (outcome_.wrong.empty()) outcome_.wrong = how;
   }
+  double milliseconds_of(Time time) const { return std::chrono::duration<double, std::milli>(time - kBoot).count(); }
 
-  // The ranks meet as threads; nothing of that is drawn.
-  void form();
-  Knobs knobs() const;
-
-  std::size_t draw_rank() {
-    std::size_t sum = 0;
-    for (const Rank& rank : ranks_) sum += rank.weight;
-    std::size_t at = draw_below(draw_, sum);
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      if (at < ranks_[i].weight) return i;
-      at -= ranks_[i].weight;
+  // After each step.
+  void look() {
+    if (formed_ == ranks_.size()) {
+      ++steps_formed_;
+      for (Fault& fault : faults_) {
+        if (fault.at <= steps_formed_) begin(fault);
+      }
+      std::erase_if(faults_, [this](const Fault& fault) { return fault.at <= steps_formed_; });
     }
-    return 0;
+    if (machine_.time() > told_by_ && !are_told()) fail("not all are told in time: " + who_waits());
+    if (machine_.time() > quiet_since_ + kQuiet) fail("nothing happens any more: " + who_waits());
+    if (machine_.steps() > kMostSteps) fail("no end of it: " + who_waits());
   }
 
-  void kill() {
-    Rank& rank = ranks_[static_cast<std::size_t>(*victim_)];
+  void begin(const Fault& fault) {
+    switch (fault.kind) {
+      case Fault::Kind::kDeath:
+        return kill(static_cast<std::size_t>(fault.which));
+      case Fault::Kind::kHostLost:
+        for (const int rank : topology_.hosts[static_cast<std::size_t>(fault.which)].ranks) {
+          kill(static_cast<std::size_t>(rank));
+        }
+        return;
+      case Fault::Kind::kPause:
+      case Fault::Kind::kStop:
+        return stop(fault);
+      case Fault::Kind::kRaise:
+        ranks_[static_cast<std::size_t>(fault.which)].raises = true;
+        return;
+      case Fault::Kind::kBreak:
+        for (const int rank : machine_.network().break_one()) {
+          note(static_cast<std::size_t>(rank), "loses a connection");
+          // Others see those lose their other connections, and may be the first to say so: any rank may be named.
+          for (int any = 0; any < job_.ranks; ++any) culprits_.push_back(any);
+        }
+    }
+  }
+
+  void kill(std::size_t at) {
+    Rank& rank = ranks_[at];
+    if (rank.is_through || !rank.is_alive) return;
     rank.is_alive = false;
-    rank.control->vanish();
-    outcome_.victim = victim_;
-    note(static_cast<std::size_t>(*victim_), "dies");
+    machine_.kill(static_cast<int>(at));
+    culprits_.push_back(static_cast<int>(at));
+    ++outcome_.faults;
+    must_be_told_in(kTold);
+    note(at, "dies");
+    if (all_done()) machine_.ring(&formed_, SIZE_MAX);
   }
 
-  // One of the next few calls whose name is free here.
+  void stop(const Fault& fault) {
+    const auto at = static_cast<std::size_t>(fault.which);
+    if (ranks_[at].is_through || !ranks_[at].is_alive) return;
+    machine_.stop(fault.which, machine_.time() + fault.time);
+    note(at, "stops for " + std::to_string(fault.time.count()) + " ms");
+    if (fault.kind == Fault::Kind::kPause) {
+      pauses_until_ = std::max(pauses_until_, machine_.time() + fault.time);
+      if (told_by_ != Time::max()) told_by_ = std::max(told_by_, pauses_until_ + limit_);
+      return;
+    }
+    culprits_.push_back(fault.which);
+    ++outcome_.faults;
+    if (!ranks_[at].is_done) must_be_told_in(kGivenUp);
+  }
+
+  // A rank that pauses may be one through which others are told.
+  void must_be_told_in(Time limit) {
+    limit_ = limit;
+    told_by_ = std::min(told_by_, std::max(machine_.time(), pauses_until_) + limit);
+  }
+
+  // --- a rank's program, on a fiber of its own ---
+  void live(std::size_t at) {
+    Rank& rank = ranks_[at];
+    form(at);
+    ++formed_;
+    note(at, "has started");
+    while (!rank.left.empty() || !rank.pending.empty()) {
+      collect(at);
+      if (std::exchange(rank.raises, false)) give_up(at);
+      if (draw_one_in(machine_.draw(), 10)) nap();
+      if (!submit(at)) wait(at);
+    }
+    rank.is_done = true;
+    if (all_done()) machine_.ring(&formed_, SIZE_MAX);
+    while (!all_done() && !machine_.is_burying()) machine_.sleep({}, &formed_, Time::max(), true);
+    rank.engine->shutdown("called hvd.shutdown()");
+    note(at, "has shut down");
+    rank.engine.reset();
+    rank.is_through = true;
+  }
+
+  void form(std::size_t at);
+
+  void give_up(std::size_t at) {
+    culprits_.push_back(static_cast<int>(at));
+    ++outcome_.faults;
+    must_be_told_in(kTold);
+    note(at, "raises");
+    ranks_[at].left.clear();
+    ranks_[at].engine->abort("ended with ValueError: a seed's");
+  }
+
+  void nap() { std::this_thread::sleep_for(std::chrono::microseconds(1 + draw_below(machine_.draw(), 3000))); }
+
+  void wait(std::size_t at) {
+    Rank& rank = ranks_[at];
+    if (rank.pending.empty()) return;
+    if (rank.pending.front().is_called_back) {
+      if (may_wait(rank)) machine_.sleep({}, &rank, Time::max(), true);
+      return;
+    }
+    const bool is_limited = !may_wait(rank) || draw_one_in(machine_.draw(), 4);
+    const auto limit = is_limited ? static_cast<std::int64_t>(draw_below(machine_.draw(), 5000)) : -1;
+    rank.engine->wait(rank.pending.front().state, limit);
+  }
+  // A wait without a limit is for the first call, and only where all before it are submitted, so that programs do not
+  // wait for each other in a ring.
+  static bool may_wait(const Rank& rank) { return rank.left.empty() || rank.pending.front().call < rank.left.front(); }
+
+  // One of the next few calls whose name is free here. False: it is time to wait.
   bool submit(std::size_t at) {
     Rank& rank = ranks_[at];
     std::vector<std::size_t> choices;
     std::vector<std::string> taken;
     for (const Rank::Pending& pending : rank.pending) taken.push_back(pending.flight->call().name);
     for (std::size_t i = 0; i < rank.left.size() && choices.size() < 4; ++i) {
+      if (job_.calls[rank.left[i]].is_fence()) {
+        if (i == 0 && rank.pending.empty()) choices.push_back(i);
+        break;
+      }
       const std::string& name = job_.calls[rank.left[i]].name;
       if (std::ranges::find(taken, name) == taken.end()) choices.push_back(i);
       taken.push_back(name);
     }
-    if (choices.empty()) return false;
-    const std::size_t chosen = choices[draw_below(draw_, choices.size())];
-    const Call& call = job_.calls[rank.left[chosen]];
+    if (choices.empty() || (!rank.pending.empty() && draw_one_in(machine_.draw(), 3))) return false;
+    const std::size_t chosen = choices[draw_below(machine_.draw(), choices.size())];
+    const std::size_t number = rank.left[chosen];
+    const Call& call = job_.calls[number];
+    if (call.adds_set || call.removes_set) return change_set(at, number);
     auto flight = std::make_unique<Flight>(call, static_cast<int>(at));
     std::uint64_t handle = 0;
     engine::HandleState* state = handles_.create(call.tensors, &handle);
-    flight->fill(state->operations);
-    const Status status = rank.engine->submit(state, draw_one_in(draw_, 2));
-    if (!status.ok()) {
-      handles_.release(handle);
-      ended(at, call.name, status);
-      rank.left.clear();
-      return true;
-    }
+    flight->fill(number_of(rank, call.set), state->operations);
     rank.left.erase(rank.left.begin() + static_cast<std::ptrdiff_t>(chosen));
     note(at, "submits " + call.name);
-    rank.pending.push_back({handle, state, std::move(flight)});
+    const Status status = rank.engine->submit(state, draw_one_in(machine_.draw(), 2));
+    if (!status.ok()) {
+      handles_.release(handle);
+      ended(at, call, status);
+      return true;
+    }
+    const auto before = std::ranges::find_if(rank.pending, [&](const auto& other) { return other.call > number; });
+    const bool is_called_back = draw_one_in(machine_.draw(), 6);
+    rank.pending.insert(before, {number, handle, state, std::move(flight), is_called_back});
+    if (is_called_back && !rank.engine->then(state, {&World::called_back, &listeners_[at], handle})) {
+      std::ranges::find(rank.pending, handle, &Rank::Pending::handle)->is_called_back = false;
+    }
     return true;
+  }
+
+  static std::int32_t number_of(const Rank& rank, std::int32_t set) {
+    const auto made = rank.made_sets.find(set);
+    return made == rank.made_sets.end() ? set : made->second;
+  }
+
+  bool change_set(std::size_t at, std::size_t number) {
+    Rank& rank = ranks_[at];
+    const Call& call = job_.calls[number];
+    rank.left.erase(rank.left.begin());
+    note(at, call.text());
+    std::int32_t& id = rank.made_sets[call.set];
+    const Status status = call.adds_set ? rank.engine->add_set(call.set_ranks, &id) : rank.engine->remove_set(id);
+    if (!status.ok()) {
+      ended(at, call, status);
+    } else {
+      note(at, "has " + call.text());
+      const std::int32_t agreed = set_numbers_.emplace(number, id).first->second;
+      if (agreed != id) fail(roda::format("rank {}: its process set is {}, another rank's {}", at, id, agreed));
+    }
+    return true;
+  }
+
+  // Every rank is told the same rank of a join.
+  void check_join(std::size_t at, std::size_t number, const Rank::Pending& pending) {
+    const std::int32_t last = pending.state->operations.front().value;
+    const std::int32_t agreed = last_joined_.emplace(number, last).first->second;
+    if (agreed != last || last < 0 || last >= job_.ranks) {
+      fail(roda::format("rank {} hears that rank {} joined last, another that rank {} did", at, last, agreed));
+    }
+  }
+
+  static void called_back(void* context, std::uint64_t handle) {
+    const auto& [world, at] = *static_cast<Listener*>(context);
+    Rank& rank = world->ranks_[at];
+    const auto pending = std::ranges::find(rank.pending, handle, &Rank::Pending::handle);
+    world->finish(at, *pending);
+    rank.pending.erase(pending);
+    world->machine_.ring(&rank, 1);
   }
 
   void collect(std::size_t at) {
     Rank& rank = ranks_[at];
     for (auto pending = rank.pending.begin(); pending != rank.pending.end();) {
-      if (!pending->state->done()) {
+      if (pending->is_called_back || !pending->state->done()) {
         ++pending;
         continue;
       }
-      const std::string& name = pending->flight->call().name;
-      if (const Status& error = pending->state->first_error; !error.ok()) {
-        ended(at, name, error);
-        rank.left.clear();
-      } else {
-        if (const std::string wrong = pending->flight->check(pending->state->operations); !wrong.empty()) {
-          fail(roda::format("rank {}: {}", at, wrong));
-        }
-        ++outcome_.calls;
-        note(at, "has " + name);
-      }
+      finish(at, *pending);
       handles_.release(pending->handle);
       pending = rank.pending.erase(pending);
     }
   }
 
-  // An operation of a survivor fails for one cause alone.
-  void ended(std::size_t at, const std::string& name, const Status& error) {
-    note(at, "fails " + name);
+  void finish(std::size_t at, const Rank::Pending& pending) {
+    const Call& call = pending.flight->call();
+    if (const Status& error = pending.state->first_error; !error.ok()) return ended(at, call, error);
+    if (call.collective == RODA_JOIN) check_join(at, pending.call, pending);
+    if (const std::string wrong = pending.flight->check(pending.state->operations); !wrong.empty()) {
+      fail(roda::format("rank {}: {}", at, wrong));
+    }
+    ++outcome_.calls;
+    note(at, "has " + call.name);
+  }
+
+  // The operation fails for what was wrong with it, or a survivor's for one cause alone: the same on all of a host.
+  void ended(std::size_t at, const Call& call, const Status& error) {
+    note(at, "fails " + call.text());
+    if (machine_.is_burying()) return;
+    const std::string& text = error.message();
+    const bool is_refused = call.odd >= 0 && text.starts_with("Mismatched");
+    if (is_refused) {
+      const bool is_named = text.find(roda::format("rank {}: ", call.odd)) != std::string::npos;
+      if (!is_named) fail(roda::format("rank {}: {} does not name rank {}: {}", at, call.name, call.odd, text));
+      return;
+    }
+    ranks_[at].left.clear();
+    const auto named = std::ranges::find(culprits_, error.rank());
     // Other hosts see the end of a host's leader as that of a link.
-    const std::string name_of_victim = roda::format("ank {} (", outcome_.victim.value_or(-1));
-    const bool is_told = outcome_.victim && error.rank() == *outcome_.victim &&
-                         error.message().find(name_of_victim) != std::string::npos;
-    if (!is_told) fail(roda::format("rank {}: {} ends with: {}", at, name, error.message()));
+    const bool is_said = text.find(roda::format("ank {}", error.rank())) != std::string::npos;
+    if (named == culprits_.end() || !is_said) {
+      return fail(roda::format("rank {}: {} ends with: {}", at, call.name, text));
+    }
+    const int host = topology_.rank(static_cast<int>(at)).host;
+    const int first = named_.emplace(host, error.rank()).first->second;
+    if (first != error.rank()) fail(roda::format("of host {} some name rank {}, others {}", host, first, error.rank()));
   }
 
-  bool is_through() const {
-    return std::ranges::all_of(ranks_, [](const Rank& rank) { return !rank.is_alive || rank.is_through(); });
-  }
-  bool is_over() const {
-    return std::ranges::all_of(ranks_, [](const Rank& rank) { return !rank.is_alive || rank.engine->has_ended(); });
+  // Those that run, where others do not.
+  bool are_told() const {
+    for (std::size_t at = 0; at < ranks_.size(); ++at) {
+      const Rank& rank = ranks_[at];
+      const bool waits = rank.is_alive && !rank.is_done && std::ranges::find(culprits_, at) == culprits_.end();
+      if (waits && !machine_.is_stopped(static_cast<int>(at))) return false;
+    }
+    return true;
   }
 
+  bool all_done() const {
+    return std::ranges::all_of(ranks_, [](const Rank& rank) { return !rank.is_alive || rank.is_done; });
+  }
   std::string who_waits() const {
     std::string text;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      if (!ranks_[i].is_alive) continue;
-      text += roda::format("rank {} has {} to submit and waits for", i, ranks_[i].left.size());
+      if (!ranks_[i].is_alive || ranks_[i].is_through) continue;
+      text += roda::format("rank {} on {} has {} to submit and waits for", i,
+                           topology_.host_of(static_cast<int>(i)).name, ranks_[i].left.size());
       for (const Rank::Pending& pending : ranks_[i].pending) text += " '" + pending.flight->call().name + "'";
-      text += ranks_[i].engine->has_ended() ? " (ended); " : "; ";
+      text += ranks_[i].pending.empty() && ranks_[i].left.empty() ? " the end; " : "; ";
     }
     return text;
   }
 
-  // Frees the engines: those of the dead, and all after something went wrong, have to end first.
+  // Lets the programs of the dead, and all after something went wrong, come to their end.
   void end() {
     for (Rank& rank : ranks_) {
-      if (!rank.engine->has_ended()) rank.control->abort(Status::unknown("the seed's end"));
-      for (int turn = 0; !rank.engine->has_ended() && turn < 1000; ++turn) rank.engine->step();
-      if (!rank.engine->has_ended()) fail("an engine does not end");
+      if (rank.engine != nullptr) rank.control->abort(Status::unknown("the seed's end"));
     }
-    for (Rank& rank : ranks_) {
-      for (const Rank::Pending& pending : rank.pending) handles_.release(pending.handle);
+    machine_.bury();
+    for (std::uint64_t step = 0; machine_.step();) {
+      if (++step < kMostStepsToBury) continue;
+      fail("an engine does not end");
+      return;
     }
   }
 
+  static constexpr Time kBoot = std::chrono::hours(1);
   const std::uint64_t seed_;
-  Draw draw_;
   const bool tells_;
   Job job_;
-  std::size_t hosts_ = 1;
+  int hosts_ = 1;
+  std::vector<Fault> faults_;
+  Topology topology_;
   SharedStore store_;
   engine::HandleTable handles_;
+  Machine machine_;
   std::vector<Rank> ranks_;
-  std::optional<int> victim_;
-  std::uint64_t death_ = 0;
-  std::uint64_t quiet_ = 0;
+  std::vector<Listener> listeners_;
+  std::size_t formed_ = 0;
+  std::uint64_t steps_formed_ = 0;
+  std::vector<int> culprits_;  // that may be named
+  std::map<int, int> named_;   // by host, by its first rank that is told
+  Time told_by_ = Time::max(), limit_{}, pauses_until_{}, quiet_since_{kBoot};
+  std::map<std::size_t, std::int32_t> set_numbers_, last_joined_;  // by call
   Hash trace_;
   Outcome outcome_;
 };
 
-Knobs World::knobs() const {
-  const std::map<std::string, std::string> settings = {
-      {"HOROVOD_CPU_OPERATIONS", hosts_ > 1 ? "loop+tcp" : "loop"},
-      {"HOROVOD_CACHE_CAPACITY", std::array{"0", "2", "1024"}[seed_ % 3]},
-      {"HOROVOD_FUSION_THRESHOLD", std::array{"0", "4096"}[seed_ / 3 % 2]}};
-  Status status;
-  const auto get = [&](const char* name) -> const char* {
-    const auto found = settings.find(name);
-    return found == settings.end() ? nullptr : found->second.c_str();
-  };
-  return Knobs::from_environment(get, &status);
-}
-
-void World::form() {
-  const auto size = static_cast<std::size_t>(job_.ranks);
-  std::vector<engine::Parts> parts(size);
-  Topology topology;
-  const std::size_t hosts = std::min(hosts_, size);
-  for (std::size_t host = 0; host < hosts; ++host) {
-    topology.hosts.push_back({"host" + std::to_string(host), "", 0, {}});
-    for (std::size_t rank = size * host / hosts; rank < size * (host + 1) / hosts; ++rank) {
-      topology.hosts.back().ranks.push_back(static_cast<int>(rank));
-    }
-  }
-  place_ranks(&topology);
-  const std::string key = "seed";
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    engine::Parts& own = parts[rank];
-    own.knobs = knobs();
-    own.topology = topology;
-    own.rank = static_cast<int>(rank);
-    threads.emplace_back([&own, &key, this] {
-      const std::array<std::uint8_t, 16> secret{};
-      const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-      const Status status = ControlPlane::connect(
-          store_, own.topology, own.rank, {key, "127.0.0.1", own.topology.host_of(own.rank).name, Secret(secret), soon},
-          &own.control);
-      if (!status.ok()) throw std::runtime_error(status.message());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    engine::Parts& own = parts[rank];
-    own.store = std::make_unique<SharedStore>(&store_);
-    Status status = engine::Environment::get().make_planner(own.knobs, {}, &own.planner);
-    if (status.ok()) status = engine::Bells::open(&own.bells);
-    if (!status.ok()) throw std::runtime_error(status.message());
-    own.host = engine::Environment::get().host();
-    own.static_sets = job_.sets;
-    own.address = "127.0.0.1";
-    own.job_key = key;
-    own.handles = &handles_;
-    own.has_thread = false;
-    Rank& made = ranks_.emplace_back();
-    made.control = own.control.get();
-    made.engine = std::make_unique<Engine>(std::move(own));
-    made.weight = draw_one_in(draw_, 4) ? 1 : 4;
-    for (std::size_t i = 0; i < job_.calls.size(); ++i) {
-      if (job_.calls[i].has_member(static_cast<int>(rank))) made.left.push_back(i);
-    }
-  }
+void World::form(std::size_t at) {
+  engine::Parts own;
+  own.knobs = knobs_of(seed_, hosts_);
+  own.topology = topology_;
+  own.rank = static_cast<int>(at);
+  own.job_key = "seed";
+  own.address = "127.0.0.1";
+  const std::array<std::uint8_t, 16> secret{};
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  Status status = ControlPlane::connect(
+      store_, topology_, own.rank, {own.job_key, own.address, topology_.host_of(own.rank).name, Secret(secret), soon},
+      &own.control);
+  own.store = std::make_unique<SharedStore>(&store_);
+  if (status.ok()) status = engine::Environment::get().make_planner(own.knobs, {}, &own.planner);
+  if (status.ok()) status = engine::Bells::open(&own.bells);
+  if (!status.ok()) throw std::runtime_error(status.message());
+  own.host = engine::Environment::get().host();
+  own.static_sets = job_.sets;
+  own.handles = &handles_;
+  own.has_core_each = seed_ % 4 == 0;
+  ranks_[at].control = own.control.get();
+  ranks_[at].engine = std::make_unique<Engine>(std::move(own));
 }
 
 }  // namespace
 
-Outcome play(std::uint64_t seed, bool tells) { return World(seed, tells).run(); }
+Outcome play(const Play& what) {
+  engine::Environment::get();
+  return World(what).run();
+}
 
 }  // namespace roda::seeds

@@ -172,6 +172,44 @@ TEST(ControlPlane, AnyThreadSeesTheEndOfALinkBeforeWhatItBroughtIsRead) {
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.message();
 }
 
+// The other leader has not read for long: the cause finds no room on the link, and leaves all the same.
+TEST(ControlPlane, AnAbortLeavesAFullLink) {
+  LocalStore store;
+  std::atomic<bool> is_full{false};
+  const std::vector<negotiate::Request> requests = large_requests();
+  const auto statuses = on_ranks(2, [&](int rank) {
+    std::unique_ptr<ControlPlane> plane;
+    RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology_of(2, 1), rank, options_for_test(), &plane));
+    if (rank == 1) {
+      constexpr std::size_t kMoreThanBuffersTake = 15u << 20;
+      for (std::size_t said = 0; said < kMoreThanBuffersTake;) {
+        wire::RecordWriter writer;
+        writer.begin(rank, 0);
+        for (const auto& request : requests) writer.request(request);
+        const auto record = writer.end();
+        said += record.size();
+        RODA_RETURN_IF_ERROR(plane->append(record));
+        RODA_RETURN_IF_ERROR(plane->service(true));
+      }
+      plane->abort(Status::peer(7, "a third rank died"));
+      static_cast<void>(plane->service(true));
+      is_full = true;
+      plane->depart();
+      return Status();
+    }
+    while (!is_full) std::this_thread::yield();
+    std::vector<std::byte> record;
+    while (!plane->is_aborted()) {
+      static_cast<void>(plane->service(true));
+      while (plane->read(&record)) {
+      }
+    }
+    EXPECT_EQ(plane->abort_cause().message(), "a third rank died");
+    return Status();
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.message();
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, ControlPlanes,
                          testing::Values(Shape{1, 1}, Shape{1, 2}, Shape{1, 4}, Shape{2, 1}, Shape{2, 2}, Shape{3, 2},
                                          Shape{4, 1, 1}, Shape{5, 2, 2}),

@@ -203,6 +203,17 @@ TEST_F(SubmissionsTest, ASetThatIsAddedIsKnownToWhoWaitsForIt) {
   EXPECT_FALSE(submissions_.find_member(5, 1, &size, &position));
 }
 
+// So that a rank whose wish never reaches the others, since the leader of its host is stopped, calls the roll.
+TEST_F(SubmissionsTest, AChangeOfProcessSetsIsAWait) {
+  EXPECT_EQ(submissions_.waits_since(), CoarseClock::time_point::max());
+  SetChange change{{0, 2}};
+  ASSERT_TRUE(submissions_.add_change(&change).ok());
+  EXPECT_LE(submissions_.waits_since(), CoarseClock::now());
+  submissions_.set_opened(1, {0, 2});
+  EXPECT_EQ(submissions_.waits_since(), CoarseClock::time_point::max());
+  EXPECT_TRUE(submissions_.end_change(&change).ok());
+}
+
 TEST_F(SubmissionsTest, ASetThatSomebodyRemovesIsLeavingUntilItHasGone) {
   submissions_.set_opened(4, {0, 2});
   HandleState* pending = make({"a"}, 4);
