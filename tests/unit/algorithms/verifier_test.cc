@@ -65,7 +65,7 @@ TEST(VerifierShape, OperandsFitTheKind) {
   EXPECT_TRUE(contains(verdict(broadcast_by_hand({step::copy(output(0), output(0))}, {})), "overlap"));
   EXPECT_TRUE(contains(verdict(broadcast_by_hand({step::copy(nothing(), nothing())}, {})), "moves nothing"));
   Step unknown;
-  unknown.kind = static_cast<StepKind>(static_cast<int>(StepKind::kWeigh) + 1);
+  unknown.kind = static_cast<StepKind>(static_cast<int>(StepKind::kRound) + 1);
   EXPECT_TRUE(contains(verdict(broadcast_by_hand({unknown}, {})), "unknown kind"));
 }
 
