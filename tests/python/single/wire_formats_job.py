@@ -42,6 +42,7 @@ def check(hvd: ModuleType, to: Callable[[np.ndarray], Any], back: Callable[[Any]
 def torch() -> None:
     import horovod.torch as hvd
     import torch
+    from horovod.torch.distributed import wire_format_hook
 
     hvd.init()
     check(hvd, torch.from_numpy, torch.Tensor.numpy)
@@ -57,6 +58,12 @@ def torch() -> None:
         (parameter * weights).sum().backward()
         optimizer.step()
         assert 0.02 < np.abs(parameter.detach().numpy() + mean).max() <= BOUNDS["int4"][0], options
+    torch.distributed.init_process_group("roda")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(COUNT, 1, bias=False))
+    model.register_comm_hook(None, wire_format_hook(hvd.Compression.int4))
+    model(weights).sum().backward()
+    assert 0.02 < np.abs(model.module.weight.grad.numpy()[0] - mean).max() <= BOUNDS["int4"][0]
+    torch.distributed.destroy_process_group()
     compression = hvd.Compression.int8 if hvd.rank() == 0 else hvd.Compression.fp8
     told = r"Mismatched wire formats: One rank asked for int8, but another rank asked for fp8\. \(tensor "
     with pytest.raises(hvd.HorovodInternalError, match=f"{told}'allreduce.disputed': rank 1: fp8; rank 0: int8"):

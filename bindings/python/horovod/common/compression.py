@@ -12,6 +12,8 @@ _FORMATS = _roda.wire_format_names()
 class Compressor:
     """Interface: both functions are static, and ``decompress(*compress(t))`` has the dtype of ``t``."""
 
+    wire_format = 0  # that the engine is asked for, by its number
+
     @staticmethod
     def compress(tensor: Any) -> tuple[Any, Any]:
         """Return the compressed tensor and what :meth:`decompress` needs to undo it."""
@@ -43,8 +45,6 @@ class WireCompressor(NoneCompressor):
 
     Sums and averages of float32 tensors in host memory have it; others, and what stays on a host, are exact.
     """
-
-    wire_format = 0  # the engine's number
 
 
 class Int8Compressor(WireCompressor):
