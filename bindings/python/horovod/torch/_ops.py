@@ -68,8 +68,10 @@ def prepare_allreduce(
     source = reachable(tensor)
     result = source if in_place else torch.empty_like(source)
     name = tensor_name("allreduce", name, process_set)
-    arguments = (set_id, op, float(prescale_factor), float(postscale_factor), 0, None, wire_format)
-    entry = request(operations.ALLREDUCE, name, dtype, source, result, *arguments)
+    prescale, postscale = float(prescale_factor), float(postscale_factor)
+    entry = request(
+        operations.ALLREDUCE, name, dtype, source, result, set_id, op, prescale, postscale, 0, None, wire_format
+    )
     return [entry], 0, _result(tensor, source, result, in_place)
 
 
