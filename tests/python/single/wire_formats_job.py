@@ -71,7 +71,9 @@ def torch() -> None:
 
 
 def tensorflow() -> None:
+    import horovod.keras
     import horovod.tensorflow as hvd
+    import keras
     import tensorflow as tf
 
     hvd.init()
@@ -81,6 +83,9 @@ def tensorflow() -> None:
         loss = tf.reduce_sum(x * weights)
     gradient = tape.gradient(loss, [x])[0].numpy()
     assert 0.02 < np.abs(gradient - (noise(0) + noise(1)) / 2).max() <= BOUNDS["int4"][0]
+    optimizer = horovod.keras.DistributedOptimizer(keras.optimizers.SGD(1.0), compression=hvd.Compression.int4)
+    optimizer.apply_gradients([(weights, x)])
+    assert 0.02 < np.abs(x.numpy() + (noise(0) + noise(1)) / 2).max() <= BOUNDS["int4"][0]
 
 
 def jax() -> None:
