@@ -224,6 +224,9 @@ programs() {
   pytest_report "programs-${1%%[_ ]*}" tests/programs -k "$1"
 }
 
+# Runs a job of the front whose framework is in this environment.
+FORMATS=tests/python/single/test_wire_formats.py
+
 # What help(), type checkers and docs/compatibility.md say of the package, for the frameworks that are in this environment.
 LISTED=tests/python/single/test_compatibility.py
 SEEN=(tests/python/single/test_help.py tests/python/single/test_types.py "$LISTED")
@@ -234,7 +237,7 @@ suite_tensorflow() {
   rank_tests tensorflow-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
   rank_tests keras-np2 horovodrun -np 2
-  pytest_report tensorflow tests/python/tensorflow_jobs "${SEEN[@]}"
+  pytest_report tensorflow tests/python/tensorflow_jobs "$FORMATS" "${SEEN[@]}"
   programs "tensorflow or keras_"
 }
 
@@ -262,7 +265,7 @@ suite_jax() {
   rank_tests jax-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/keras)
   KERAS_BACKEND=jax rank_tests keras-jax-np2 horovodrun -np 2
-  pytest_report jax tests/python/jax_jobs "${SEEN[@]}"
+  pytest_report jax tests/python/jax_jobs "$FORMATS" "${SEEN[@]}"
 }
 
 # And under MXNet.
@@ -272,6 +275,7 @@ suite_mxnet() {
   rank_tests mxnet-np2 horovodrun -np 2
   PARALLEL_TESTS=(tests/python/mxnet/test_training.py) # where several ranks leave one out
   rank_tests mxnet-np3 horovodrun -np 3
+  pytest_report mxnet "$FORMATS"
   programs mxnet_
 }
 

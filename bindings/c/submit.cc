@@ -80,6 +80,13 @@ Status check_reduction(const roda_op& op) {
   return {};
 }
 
+// The format that the operation's messages may have: others fuse, and are worked on, as if nothing had been asked.
+std::int32_t wire_format_of(const roda_op& op) {
+  const bool can_have = op.collective == RODA_ALLREDUCE && op.dtype == RODA_FLOAT32 && op.device < 0 &&
+                        (op.op == RODA_SUM || op.op == RODA_AVERAGE);
+  return can_have ? op.wire_format : int32_t{RODA_WIRE_NONE};
+}
+
 Status check_basics(const roda_op& op) {
   if (op.struct_size != sizeof op) {
     return Status::invalid("roda_op.struct_size is " + std::to_string(op.struct_size) + ", and this library's is " +
@@ -95,6 +102,9 @@ Status check_basics(const roda_op& op) {
                            " bytes; at most " + std::to_string(kMostNameBytes) + " are allowed.");
   }
   if (roda_dtype_size(op.dtype) == 0) return Status::invalid(title() + ": unknown dtype " + std::to_string(op.dtype));
+  if (op.wire_format < 0 || op.wire_format >= RODA_WIRE_FORMAT_COUNT) {
+    return Status::invalid(title() + " '" + op.name + "': unknown wire format " + std::to_string(op.wire_format));
+  }
   if (op.ndim < 0 || op.ndim > kMostDimensions || (op.ndim > 0 && op.shape == nullptr)) {
     return Status::invalid(title() + " '" + op.name + "': a shape of 0 to " + std::to_string(kMostDimensions) +
                            " dimensions is needed.");
@@ -201,6 +211,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   if (op.collective == RODA_ALLREDUCE && op.op == RODA_ADASUM) r.collective = RODA_ADASUM_ALLREDUCE;
   r.root = is(op, RODA_ROOTED) ? op.root : 0;
   r.device = op.device;
+  r.wire_format = wire_format_of(op);
   r.prescale = op.prescale;
   r.postscale = op.postscale;
   r.shape.assign(op.shape, op.shape + op.ndim);

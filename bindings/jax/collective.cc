@@ -274,6 +274,7 @@ Submission describe(const Call& call, Run* run) {
   common.process_set = attributes.number("process_set");
   common.prescale = attributes.factor("prescale");
   common.postscale = attributes.factor("postscale");
+  common.wire_format = attributes.number("wire_format");
   common.num_splits = static_cast<std::int32_t>(submission.splits.size());
   common.splits = submission.splits.empty() ? nullptr : submission.splits.data();
   for (std::size_t i = 0; i < count; ++i) {

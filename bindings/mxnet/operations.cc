@@ -196,8 +196,8 @@ RODA_API const char* roda_mxnet_load(const char* path) {
 // Pushes `count` operations of one kind (the numbers are roda.h's) that complete together. Inputs and outputs are
 // handles of MXNet's; no outputs mean in place. 0, or -1 with the reason in `error`.
 RODA_API int roda_mxnet_push(int collective, void** inputs, void** outputs, const char** names, int count,
-                             int reduce_op, int root, int process_set, double prescale, double postscale, int priority,
-                             char* error, int error_bytes) {
+                             int reduce_op, int root, int process_set, double prescale, double postscale,
+                             int wire_format, int priority, char* error, int error_bytes) {
   roda_op op{};
   op.struct_size = sizeof op;
   op.collective = collective;
@@ -207,6 +207,7 @@ RODA_API int roda_mxnet_push(int collective, void** inputs, void** outputs, cons
   op.process_set = process_set;
   op.prescale = prescale;
   op.postscale = postscale;
+  op.wire_format = wire_format;
   try {
     auto operation = std::make_unique<roda::mxnet::Operation>();
     operation->shapes.reserve(static_cast<std::size_t>(count));

@@ -22,6 +22,7 @@ struct Kernel {
   std::int32_t set = 0;
   float prescale = 1;
   float postscale = 1;
+  std::int32_t wire_format = RODA_WIRE_NONE;
   // The last run was small, and no other one was under way from its start to its end.
   std::atomic<bool> was_alone{false};
 };
@@ -285,6 +286,7 @@ bool describe(Run* run, Submission* submission) {
     op.process_set = kernel.set;
     op.prescale = kernel.prescale;
     op.postscale = kernel.postscale;
+    op.wire_format = kernel.wire_format;
     submission->names[i] =
         count == 1 ? kernel.name : kernel.name + "_" + std::to_string(i + 1) + "of" + std::to_string(count);
     op.name = submission->names[i].c_str();
@@ -347,6 +349,7 @@ Kernel* make_kernel(TF_OpKernelConstruction* construction, int collective) {
   api.TF_OpKernelConstruction_GetAttrInt32(construction, "process_set_id", &kernel->set, status);
   api.TF_OpKernelConstruction_GetAttrFloat(construction, "prescale_factor", &kernel->prescale, status);
   api.TF_OpKernelConstruction_GetAttrFloat(construction, "postscale_factor", &kernel->postscale, status);
+  api.TF_OpKernelConstruction_GetAttrInt32(construction, "wire_format", &kernel->wire_format, status);
   kernel->name = text_of(construction, "tensor_name");
   if (!kernel->name.empty()) return kernel.release();
   const TF_StringView node = api.TF_OpKernelConstruction_GetName(construction);

@@ -154,7 +154,9 @@ void register_all() {
   constexpr const char* kAll =
       "T: list({uint8, int8, uint16, int16, int32, int64, half, bfloat16, float, double, bool}) >= 1";
   const Specs reduction{"reduce_op: int = 1", "prescale_factor: float = 1.0", "postscale_factor: float = 1.0"};
-  add_collective<RODA_ALLREDUCE>(&registration, "HorovodAllreduce", kNumbers, reduction, same_shapes);
+  Specs formatted = reduction;
+  formatted.push_back("wire_format: int = 0");
+  add_collective<RODA_ALLREDUCE>(&registration, "HorovodAllreduce", kNumbers, formatted, same_shapes);
   add_collective<RODA_REDUCE>(
       &registration, "HorovodReduce", kNumbers,
       {"root_rank: int", "reduce_op: int = 1", "prescale_factor: float = 1.0", "postscale_factor: float = 1.0"},

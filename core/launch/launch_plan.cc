@@ -50,7 +50,7 @@ Status LaunchRun::find_plan(Planner* planner) {
   query.dtype = head().dtype;
   query.memory_kind = queue_.memory_kind();
   query.bytes = launch_.bytes;
-  query.rules = launch_.rules;
+  query.rules = planner->rules_with(launch_.rules, head().wire_format);
   query.lie_on(set_->options().shape);
   if (is_adasum() && query.hosts == 1 && planner->carriers().add_on_device(query)) {
     query.collective = RODA_ALLREDUCE;

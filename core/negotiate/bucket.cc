@@ -27,8 +27,8 @@ bool fuses(const Agreed& t, const BucketRules& rules) {
 
 bool alike(const Agreed& a, const Agreed& b, const BucketRules& rules) {
   return a.collective == b.collective && a.dtype == b.dtype && a.op == b.op && a.root == b.root &&
-         a.prescale == b.prescale && a.postscale == b.postscale && a.placement == b.placement &&
-         (!rules.groups_apart || a.group == b.group);
+         a.wire_format == b.wire_format && a.prescale == b.prescale && a.postscale == b.postscale &&
+         a.placement == b.placement && (!rules.groups_apart || a.group == b.group);
 }
 
 // The bytes of the output on the rank that gets most.

@@ -24,9 +24,9 @@ struct BucketRules {
 
 // Takes the first ready tensor and all later ones that may travel with it, in order; the others keep their order.
 // `bucket` is cleared first.
-// Tensors of one collective fuse when dtype, op, factors, root and kind of memory are equal, each has at most the
-// limit's bytes (larger ones are worked on where they lie, which costs less than copying them), and all together at
-// most the threshold's. Alltoalls, barriers and joins never do.
+// Tensors of one collective fuse when dtype, op, factors, root, wire format and kind of memory are equal, each has at
+// most the limit's bytes (larger ones are worked on where they lie, which costs less than copying them), and all
+// together at most the threshold's. Alltoalls, barriers and joins never do.
 void take_bucket(KeptQueue<AgreedPtr>* ready, const BucketRules& rules, std::vector<AgreedPtr>* bucket);
 
 // Tensors of one kind fuse, if they lie in memory alike: the same on every rank, and known before they are agreed on.

@@ -116,6 +116,7 @@ class Cache {
   bool equals(int bit, const Request& r, int member) const {
     const Agreed& a = *slot(bit).agreed;
     if (a.collective != r.collective || a.dtype != r.dtype || a.op != r.op || a.root != r.root ||
+        a.wire_format != r.wire_format ||
         (a.on_device() ? a.devices[static_cast<std::size_t>(member)] : -1) != r.device || a.prescale != r.prescale ||
         a.postscale != r.postscale || a.shape.size() != r.shape.size() || !(a.group == r.group)) {
       return false;

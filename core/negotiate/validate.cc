@@ -109,6 +109,13 @@ std::string check_reduce_op(const Requests& requests) {
       [](const Request& r) { return std::string(roda_reduce_op_name(r.op)); });
 }
 
+std::string check_wire_format(const Requests& requests) {
+  const auto name = [](const Request& r) { return std::string(roda_wire_formats[r.wire_format].name); };
+  return mismatch(
+      requests, "wire formats", [](const Request& r) { return r.wire_format; },
+      [&](const Request& r) { return "asked for " + name(r); }, name);
+}
+
 std::string check_root(const Requests& requests) {
   return mismatch(
       requests, " root ranks", [](const Request& r) { return r.root; },
@@ -224,6 +231,7 @@ std::string first_error(const Requests& requests, int members, bool joined) {
   if (error.empty() && (input == RODA_WHOLE || combines)) error = check_shapes(requests);
   if (error.empty() && combines) error = check_scales(requests);
   if (error.empty() && combines) error = check_reduce_op(requests);
+  if (error.empty()) error = check_wire_format(requests);
   if (error.empty() && joined && input != RODA_NOTHING && !is(a, RODA_JOINS)) error = refused_with_join(a);
   if (error.empty() && has_parts) error = check_scalar(requests);
   if (error.empty() && has_parts && !combines) error = check_rows(requests);

@@ -82,6 +82,15 @@ std::uint32_t Planner::add_rules(const std::string& text) {
   return number;
 }
 
+std::uint32_t Planner::rules_with(std::uint32_t rules, std::int32_t wire_format) {
+  if (wire_format == RODA_WIRE_NONE) return rules;
+  const auto [known, is_new] = with_formats_.try_emplace({rules, wire_format});
+  if (!is_new) return known->second;
+  const std::string format = roda_wire_formats[wire_format].name;
+  const std::string others = rules == 0 ? "" : "; " + texts_[rules - 1];
+  return known->second = add_rules("allreduce@between = */ordered/" + format + ", */ring/" + format + others);
+}
+
 Status Planner::plan(const PlanQuery& q, const Plan** plan) {
   *plan = cache_.find(q);
   if (*plan != nullptr) return {};

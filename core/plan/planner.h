@@ -72,6 +72,9 @@ class Planner {
   // Rules that come before the table's for queries that name what is returned. They may change the answer at the
   // edges of such queries alone. Zero where the text has no rule; the same number for the same text.
   std::uint32_t add_rules(const std::string& text);
+  // Those rules, or none, behind one that has allreduces' messages between hosts in the format. Of RODA_WIRE_NONE: the
+  // same rules.
+  std::uint32_t rules_with(std::uint32_t rules, std::int32_t wire_format);
 
   // Whether what the plan runs on a device's memory takes the average itself: the query asks for one.
   bool averages(const PlanQuery& query);
@@ -95,6 +98,7 @@ class Planner {
 
   std::deque<select::Table> tables_;  // by PlanQuery::rules
   std::vector<std::string> texts_;    // of the rules in the tables behind the first
+  std::map<std::pair<std::uint32_t, std::int32_t>, std::uint32_t> with_formats_;  // what rules_with() has said
   const Carriers carriers_;
   const Ranking ranking_;
   const Composer composer_;

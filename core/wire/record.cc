@@ -25,6 +25,7 @@ struct RequestHead {
   std::int8_t dtype = 0;
   std::int8_t op = 0;
   std::uint8_t dimensions = 0;
+  std::int64_t wire_format = 0;
 };
 struct BitsHead {
   std::uint32_t first_word = 0;
@@ -132,7 +133,8 @@ void RecordWriter::request(const negotiate::Request& r) {
                          .collective = static_cast<std::int8_t>(r.collective),
                          .dtype = static_cast<std::int8_t>(r.dtype),
                          .op = static_cast<std::int8_t>(r.op),
-                         .dimensions = static_cast<std::uint8_t>(r.shape.size())};
+                         .dimensions = static_cast<std::uint8_t>(r.shape.size()),
+                         .wire_format = r.wire_format};
   const auto shape = std::as_bytes(std::span(r.shape));
   const auto splits = std::as_bytes(std::span(r.splits));
   const auto name = std::as_bytes(std::span(r.name));
@@ -207,6 +209,10 @@ Status read_request(const ItemView& item, std::int32_t rank, negotiate::Request*
   request->op = head.op;
   request->root = head.root;
   request->device = head.device;
+  if (head.wire_format < 0 || head.wire_format >= RODA_WIRE_FORMAT_COUNT) {
+    return malformed("a request of an unknown wire format");
+  }
+  request->wire_format = static_cast<std::int32_t>(head.wire_format);
   request->prescale = head.prescale;
   request->postscale = head.postscale;
   request->group = {head.group, head.group_size};

@@ -42,6 +42,7 @@ struct Terms {
   std::int32_t dtype = RODA_FLOAT32;
   std::int32_t op = RODA_SUM;
   std::int32_t root = 0;
+  std::int32_t wire_format = RODA_WIRE_NONE;  // another one: an allreduce that can have it
   double prescale = 1.0;
   double postscale = 1.0;
   std::string name;

@@ -223,6 +223,7 @@ std::vector<std::string> names_by() {
   for (std::int32_t number = 0; number < kCount; ++number) names.emplace_back(kName(number));
   return names;
 }
+const char* format_name(std::int32_t format) { return roda_wire_formats[format].name; }
 const char* users_name(std::int32_t collective) { return roda_collective_of(collective)->users; }
 
 // --- rendezvous ---
@@ -325,6 +326,8 @@ PyMethodDef* functions() {
                                                            "The engine's dtypes, in the order of their numbers."),
       define<&names_by<users_name, RODA_COLLECTIVE_COUNT>>("collective_names", {},
                                                            "What users call the collectives, by their numbers."),
+      define<&names_by<format_name, RODA_WIRE_FORMAT_COUNT>>("wire_format_names", {},
+                                                             "The wire formats, in the order of their numbers."),
       define<&explain>("explain", {"collective", "bytes", "size", "as_json"}),
       define<&transport_usable>("transport_usable", {"name"}),
       define<&cuda_usable>("cuda_usable"),

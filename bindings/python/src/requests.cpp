@@ -21,7 +21,7 @@ Request::Request(std::int32_t collective, std::string name, std::int32_t dtype, 
                  std::uintptr_t output, Given op, std::optional<std::int32_t> root,
                  std::optional<std::int32_t> process_set, std::optional<double> prescale,
                  std::optional<double> postscale, std::optional<PyObject*> splits, std::optional<std::int32_t> device,
-                 std::optional<std::uintptr_t> stream)
+                 std::optional<std::uintptr_t> stream, std::optional<std::int32_t> wire_format)
     : name_(std::move(name)), shape_(to_vector<std::int64_t>(shape, "the shape must be a sequence", to_int64)) {
   if (shape_.size() > kMaxDims) {
     PyErr_SetString(PyExc_ValueError, "tensors of more than 16 dimensions are not supported");
@@ -42,6 +42,7 @@ Request::Request(std::int32_t collective, std::string name, std::int32_t dtype, 
   op_.postscale = postscale.value_or(1.0);
   op_.device = device.value_or(-1);
   op_.stream = reinterpret_cast<void*>(stream.value_or(0));
+  op_.wire_format = wire_format.value_or(RODA_WIRE_NONE);
   if (!splits.has_value()) return;
   splits_ = to_vector<std::int32_t>(*splits, "the splits must be a sequence", to_int32);
   op_.num_splits = static_cast<std::int32_t>(splits_.size());
@@ -60,10 +61,11 @@ void add_request_class(PyObject* module) {
   static PyMethodDef methods[] = {{}};
   add_class<Request, std::int32_t, std::string, std::int32_t, PyObject*, std::uintptr_t, std::uintptr_t, Given,
             std::optional<std::int32_t>, std::optional<std::int32_t>, std::optional<double>, std::optional<double>,
-            std::optional<PyObject*>, std::optional<std::int32_t>, std::optional<std::uintptr_t>>(
+            std::optional<PyObject*>, std::optional<std::int32_t>, std::optional<std::uintptr_t>,
+            std::optional<std::int32_t>>(
       module, "horovod._roda.Request",
       {"collective", "name", "dtype", "shape", "input", "output", "op", "root", "process_set", "prescale", "postscale",
-       "splits", "device", "stream"},
+       "splits", "device", "stream", "wire_format"},
       attributes, methods, "One operation of a group that is submitted together; the fields of roda_op.");
 }
 

@@ -20,7 +20,8 @@ class Request {
   Request(std::int32_t collective, std::string name, std::int32_t dtype, PyObject* shape, std::uintptr_t input,
           std::uintptr_t output, Given op, std::optional<std::int32_t> root, std::optional<std::int32_t> process_set,
           std::optional<double> prescale, std::optional<double> postscale, std::optional<PyObject*> splits,
-          std::optional<std::int32_t> device, std::optional<std::uintptr_t> stream);
+          std::optional<std::int32_t> device, std::optional<std::uintptr_t> stream,
+          std::optional<std::int32_t> wire_format);
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 

@@ -1,5 +1,5 @@
-// Gradients whose messages between hosts have a wire format (HOROVOD_SELECT): sums within the proved bound, the same
-// bits on every rank, and again; what has no format is as exact as ever.
+// Gradients whose messages between hosts have a wire format (HOROVOD_SELECT, or roda_op's): sums within the proved
+// bound, the same bits on every rank, and again; what has no format is as exact as ever.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,8 +14,11 @@
 namespace roda::test {
 namespace {
 
-// Two roundings to int8, and those of float32.
+// Two roundings to int8, to int4, and those of float32.
 constexpr double kBound = 0.0079;
+constexpr double kBoundOfInt4 = 0.1495;
+// More than int8 is off by.
+constexpr double kLeastOfInt4 = 0.02;
 
 std::vector<float> noise(int owner, std::size_t count) {
   std::vector<float> all(count);
@@ -25,6 +28,20 @@ std::vector<float> noise(int owner, std::size_t count) {
     value = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31F;
   }
   return all;
+}
+
+// By how much an average of all ranks' noise is off, at most, as a share of what bounds are given in.
+double off_by(const std::vector<float>& average) {
+  std::vector<double> exact(average.size());
+  double largest = 0;
+  for (int owner = 0; owner < size(); ++owner) {
+    const std::vector<float> part = noise(owner, average.size());
+    for (std::size_t i = 0; i < exact.size(); ++i) exact[i] += double{part[i]} / size();
+    largest += double{std::abs(*std::ranges::max_element(part, {}, [](float v) { return std::abs(v); }))} / size();
+  }
+  double worst = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) worst = std::max(worst, std::abs(double{average[i]} - exact[i]));
+  return worst / largest;
 }
 
 std::vector<float> sum(const std::string& name, const std::vector<float>& input, int op) {
@@ -41,17 +58,9 @@ TEST(Format, SumsWithinTheBoundTheSameOnAllRanksAndAgain) {
   for (const std::size_t count : {100U, 300'001U, 2'000'000U}) {
     const std::string name = "gradient" + std::to_string(count);
     const std::vector<float> output = sum(name, noise(rank(), count), RODA_AVERAGE);
-    std::vector<double> exact(count);
-    double largest = 0;
-    for (int owner = 0; owner < size(); ++owner) {
-      const std::vector<float> part = noise(owner, count);
-      for (std::size_t i = 0; i < count; ++i) exact[i] += double{part[i]} / size();
-      largest += double{std::abs(*std::ranges::max_element(part, {}, [](float v) { return std::abs(v); }))} / size();
-    }
-    double worst = 0;
-    for (std::size_t i = 0; i < count; ++i) worst = std::max(worst, std::abs(double{output[i]} - exact[i]));
-    EXPECT_LE(worst, kBound * largest) << count;
-    EXPECT_GT(worst, 1e-5) << "nothing was encoded";
+    const double off = off_by(output);
+    EXPECT_LE(off, kBound) << count;
+    EXPECT_GT(off, 1e-5) << "nothing was encoded";
     std::vector<float> of_first = output;
     const std::vector<std::int64_t> shape{static_cast<std::int64_t>(count)};
     const std::string again = name + " of rank 0";
@@ -71,6 +80,51 @@ TEST(Format, LeavesOthersAsTheyAre) {
   const std::vector<float> largest =
       sum("largest", std::vector<float>(5000, 0.1F * static_cast<float>(rank())), RODA_MAX);
   EXPECT_EQ(largest, std::vector<float>(5000, 0.1F * static_cast<float>(size() - 1)));
+}
+
+// Small tensors that are ready together, in turns of two formats and as the table says: each has its own.
+TEST(Format, IsWhatTheOperationAsksFor) {
+  constexpr std::size_t kCount = 4000;
+  constexpr int kFormats[] = {RODA_WIRE_INT4, RODA_WIRE_NONE, RODA_WIRE_BF16};
+  const std::vector<std::int64_t> shape{kCount};
+  const std::vector<float> input = noise(rank(), kCount);
+  std::vector<std::vector<float>> outputs(12, std::vector<float>(kCount));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < outputs.size(); ++i) names.push_back("asked" + std::to_string(i));
+  for (int round = 0; round < 2; ++round) {  // also when the tensors are known
+    std::vector<roda_op> ops;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      ops.push_back(make_op(RODA_ALLREDUCE, names[i], shape, input.data(), outputs[i].data()));
+      ops.back().op = RODA_AVERAGE;
+      ops.back().wire_format = kFormats[i % std::size(kFormats)];
+    }
+    roda_handle handle = 0;
+    ASSERT_EQ(submit(ops, &handle).code, RODA_OK);
+    ASSERT_EQ(wait(handle).code, RODA_OK);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const bool is_int4 = ops[i].wire_format == RODA_WIRE_INT4;
+      const double off = off_by(outputs[i]);
+      EXPECT_LE(off, is_int4 ? kBoundOfInt4 : kBound) << names[i];
+      EXPECT_GT(off, is_int4 ? kLeastOfInt4 : 1e-5) << names[i];
+    }
+  }
+}
+
+TEST(Format, ThatRanksDisagreeOnIsTold) {
+  std::vector<float> data(16, 1);
+  const std::vector<std::int64_t> shape{16};
+  roda_op op = make_op(RODA_ALLREDUCE, "disputed", shape, data.data(), data.data());
+  op.wire_format = rank() == 1 ? RODA_WIRE_INT4 : RODA_WIRE_INT8;
+  const Outcome outcome = run(op);
+  EXPECT_EQ(outcome.code, RODA_ERR_PRECONDITION);
+  EXPECT_EQ(outcome.message.find("Mismatched wire formats: One rank asked for int8, but another rank asked for int4."),
+            0U)
+      << outcome.message;
+  EXPECT_NE(outcome.message.find("tensor 'disputed': rank 1: int4; rank"), std::string::npos) << outcome.message;
+  op.wire_format = RODA_WIRE_FORMAT_COUNT;
+  EXPECT_EQ(run(op).code, RODA_ERR_INVALID);
+  op.wire_format = -1;
+  EXPECT_EQ(run(op).code, RODA_ERR_INVALID);
 }
 
 }  // namespace

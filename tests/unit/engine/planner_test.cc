@@ -60,6 +60,24 @@ std::string described(Planner&& planner, const PlanQuery& query) {
   return s.ok() ? plan->describe() : s.message();
 }
 
+TEST(Planner, HasMessagesBetweenHostsInTheFormatAskedFor) {
+  Planner p = planner();
+  const std::uint32_t others = p.add_rules("allreduce = far/ring");
+  const auto planned = [&p](std::vector<int> hosts, std::uint32_t rules) {
+    PlanQuery query = allreduce(1 << 20, hosts);
+    query.rules = p.rules_with(rules, RODA_WIRE_INT8);
+    const Plan* plan = nullptr;
+    return p.plan(query, &plan).ok() ? plan->text : "none";
+  };
+  EXPECT_EQ(planned({1, 1}, 0), "allreduce by far/ordered/int8");
+  EXPECT_EQ(planned({1, 1}, others), "allreduce by far/ordered/int8");
+  EXPECT_NE(planned({2, 2}, 0).find("allreduce across hosts by far/ordered/int8"), std::string::npos);
+  EXPECT_EQ(planned({4}, 0), "allreduce by near/direct");
+  EXPECT_EQ(planned({4}, others), "allreduce by far/ring");
+  EXPECT_EQ(p.rules_with(others, RODA_WIRE_NONE), others);
+  EXPECT_EQ(p.rules_with(others, RODA_WIRE_INT8), p.rules_with(others, RODA_WIRE_INT8));
+}
+
 // Rules that are added hold for queries that name them; what was handed out before stays.
 TEST(Planner, AddsRulesForThoseWhoNameThem) {
   Planner p = planner();

@@ -76,6 +76,17 @@ TEST(Bucket, EveryCollectiveFusesWithItsOwnKind) {
   EXPECT_EQ(buckets, (std::vector<std::string>{"AL1AL2", "BR1BR2", "RE1RE2", "AD1AD2", "AL1", "AL2", "BRx"}));
 }
 
+TEST(Bucket, HasOneWireFormat) {
+  KeptQueue<AgreedPtr> ready;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    auto t = std::make_shared<Agreed>(*tensor(name, 10));
+    if (name[0] == 'b' || name[0] == 'd') t->wire_format = RODA_WIRE_INT8;
+    ready.push_back(t);
+  }
+  EXPECT_EQ(names(take(&ready, rules(1 << 20, 400))), "ac");
+  EXPECT_EQ(names(take(&ready, rules(1 << 20, 400))), "bd");
+}
+
 // An allgather's tensors count as much as all ranks give.
 TEST(Bucket, AllgathersCountWhatEverybodyGives) {
   KeptQueue<AgreedPtr> ready{tensor("a", 100, RODA_UINT8, RODA_ALLGATHER), tensor("b", 100, RODA_UINT8, RODA_ALLGATHER),

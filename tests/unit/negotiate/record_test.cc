@@ -18,6 +18,7 @@ TEST(Record, RequestSurvivesTheTrip) {
   r.prescale = 0.5;
   r.postscale = 1.0 / 3;
   r.op = RODA_MAX;
+  r.wire_format = RODA_WIRE_INT4;
   r.splits = {1, 1, 0};
   RecordWriter writer;
   writer.begin(3, 42);
@@ -36,6 +37,7 @@ TEST(Record, RequestSurvivesTheTrip) {
   EXPECT_EQ(got.root, 2);
   EXPECT_EQ(got.device, 1);
   EXPECT_EQ(got.op, RODA_MAX);
+  EXPECT_EQ(got.wire_format, RODA_WIRE_INT4);
   EXPECT_EQ(got.dtype, RODA_BFLOAT16);
   EXPECT_EQ(got.collective, RODA_ALLTOALL);
   EXPECT_EQ(got.prescale, r.prescale);

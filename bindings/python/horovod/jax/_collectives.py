@@ -54,6 +54,7 @@ def bind(
     rows: tuple[tuple[int, ...], ...] | None = None,
     splits: tuple[int, ...] | None = None,
     received: tuple[int, ...] | None = None,
+    wire_format: int = 0,
 ) -> list[Any]:
     """Run a group of operations, or trace it.
 
@@ -67,7 +68,7 @@ def bind(
         The name by which the ranks match.
     process_set : int
         Its id.
-    op, root, prescale, postscale
+    op, root, prescale, postscale, wire_format
         Of those collectives that have them.
     rows : tuple of tuple of int, optional
         Of an allgather: how many every rank has of each array. By default all as many as this one, while tracing.
@@ -84,6 +85,7 @@ def bind(
     return collective_p.bind(
         *arrays, collective=collective, name=name, process_set=process_set, op=op, root=root,
         prescale=float(prescale), postscale=float(postscale), rows=rows, splits=splits, received=received,
+        wire_format=wire_format,
     )  # fmt: skip
 
 
@@ -141,7 +143,9 @@ def _run(*arrays: Any, **params: Any) -> list[Any]:
     if collective == BARRIER:
         _roda.run([bare_request(BARRIER, params["process_set"])])
         return list(arrays)
-    fields = {key: params[key] for key in ("op", "root", "process_set", "prescale", "postscale", "splits")}
+    fields = {
+        key: params[key] for key in ("op", "root", "process_set", "prescale", "postscale", "splits", "wire_format")
+    }
     has_shape = collective not in (ALLGATHER, ALLTOALL)
     shapes = [_shape_of(params, i, array.shape) if has_shape else None for i, array in enumerate(arrays)]
     results = _arrays.run(arrays, collective, params["name"], shapes, **fields)
@@ -150,7 +154,7 @@ def _run(*arrays: Any, **params: Any) -> list[Any]:
 
 def _lower(ctx: Any, *operands: Any, rows: Any, received: Any, splits: Any, **params: Any) -> Any:
     del rows, received  # which the shapes tell
-    numbers = {key: np.int64(params[key]) for key in ("collective", "op", "root", "process_set")}
+    numbers = {key: np.int64(params[key]) for key in ("collective", "op", "root", "process_set", "wire_format")}
     factors = {key: np.float64(params[key]) for key in ("prescale", "postscale")}
     text = "" if splits is None else " ".join(map(str, splits))
     # Results of the operands' shapes lie in the operands' memory, which XLA copies first where the program needs it

@@ -24,6 +24,7 @@ from horovod.common.basics import (
     Product as Product,
     Sum as Sum,
 )
+from horovod.common.compression import wire_format_of
 from horovod.common.life_cycle import *  # noqa: F403
 from horovod.common.life_cycle import basics as _basics
 from horovod.common.operations import (
@@ -149,7 +150,10 @@ def allreduce(
     if op == Adasum:
         check_adasum(process_set)
     factors = {"prescale": prescale_factor, "postscale": postscale_factor}
-    return _reduce(tensor, ALLREDUCE, "allreduce", name, compression, process_set, op=op, **factors)
+    wire_format = wire_format_of(compression)
+    return _reduce(
+        tensor, ALLREDUCE, "allreduce", name, compression, process_set, op=op, wire_format=wire_format, **factors
+    )
 
 
 @_note_raises

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from horovod.common.compression import Compressor, NoneCompressor
+from horovod.common.compression import Compressor, NoneCompressor, WireCompression
 
 
 class FP16Compressor(Compressor):
@@ -24,7 +24,7 @@ class FP16Compressor(Compressor):
         return tensor.astype(ctx, copy=False)
 
 
-class Compression:
+class Compression(WireCompression):
     """The compressors that come with the package."""
 
     none = NoneCompressor

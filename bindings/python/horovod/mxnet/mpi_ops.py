@@ -78,7 +78,7 @@ _push_to_mxnet = MPI_LIB_CTYPES.roda_mxnet_push
 _pointers = ctypes.POINTER(ctypes.c_void_p)
 _push_to_mxnet.argtypes = [
     ctypes.c_int, _pointers, _pointers, ctypes.POINTER(ctypes.c_char_p), *[ctypes.c_int] * 4, *[ctypes.c_double] * 2,
-    ctypes.c_int, ctypes.c_char_p, ctypes.c_int,
+    ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_int,
 ]  # fmt: skip
 _MESSAGE_BYTES = 1024
 _NUMBERS = {name: number for number, name in enumerate(operations.DTYPE_NAMES)}
@@ -115,6 +115,7 @@ def _push(
     root: int = 0,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    wire_format: int = 0,
 ) -> None:
     """Hand a group to MXNet's engine; no `outputs` mean in place."""
     count = len(inputs)
@@ -124,7 +125,7 @@ def _push(
         collective, handles(*[tensor.handle for tensor in inputs]),
         None if outputs is None else handles(*[tensor.handle for tensor in outputs]),
         (ctypes.c_char_p * count)(*[name.encode() for name in names]), count, reduce_op, root, set_id_of(process_set),
-        prescale_factor, postscale_factor, priority, error, _MESSAGE_BYTES,
+        prescale_factor, postscale_factor, wire_format, priority, error, _MESSAGE_BYTES,
     )  # fmt: skip
     if failed:
         raise mx.base.MXNetError(error.value.decode())
@@ -237,11 +238,12 @@ def _reduced(
     postscale_factor: float,
     process_set: ProcessSet,
     op: int,
+    wire_format: int = 0,
 ) -> list[NDArray]:
     inputs = _checked_group(list(tensors))
     outputs = None if in_place else [_empty(tensor.shape, tensor) for tensor in inputs]
     factors = (prescale_factor, postscale_factor)
-    _push(operations.ALLREDUCE, inputs, outputs, names, process_set, priority, op, 0, *factors)
+    _push(operations.ALLREDUCE, inputs, outputs, names, process_set, priority, op, 0, *factors, wire_format)
     return inputs if outputs is None else outputs
 
 

@@ -10,10 +10,11 @@ import mxnet as mx
 
 from horovod.common.basics import Average
 from horovod.common.claimant import Claimant
-from horovod.common.compression import Compressor
+from horovod.common.compression import Compressor, wire_format_of
+from horovod.common.operations import member_names
 from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.mxnet import mpi_ops
 from horovod.mxnet.compression import Compression
-from horovod.mxnet.mpi_ops import grouped_allreduce_
 
 
 def _groups(count: int, num_groups: int) -> Iterator[slice]:
@@ -26,12 +27,13 @@ def _groups(count: int, num_groups: int) -> Iterator[slice]:
 class _Averager:
     """Averages gradients; the last ones, which the backward pass computes first, start as soon as they are there."""
 
-    def __init__(self, predivide_factor: float, num_groups: int, process_set: ProcessSet) -> None:
+    def __init__(self, predivide_factor: float, num_groups: int, process_set: ProcessSet, wire_format: int = 0) -> None:
         if num_groups < 0:
             raise ValueError(f"num_groups is how many groups there are, or 0, not {num_groups}.")
         self._factors = (1.0 / predivide_factor, predivide_factor)
         self._num_groups = num_groups
         self._set = process_set
+        self._wire_format = wire_format
         self._claimant = Claimant(process_set)
 
     def __call__(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
@@ -39,16 +41,10 @@ class _Averager:
             return
         prefix = self._claimant.prefix(names)
         for place in _groups(len(gradients), self._num_groups):
-            prescale, postscale = self._factors
-            grouped_allreduce_(
-                gradients[place],
-                name=prefix + names[place.start],
-                priority=-place.start,
-                op=Average,
-                process_set=self._set,
-                prescale_factor=prescale,
-                postscale_factor=postscale,
-            )
+            members = gradients[place]
+            tensors = member_names("grouped_allreduce", prefix + names[place.start], self._set, len(members))
+            terms = (*self._factors, self._set, Average, self._wire_format)
+            mpi_ops._reduced(members, True, tensors, -place.start, *terms)
 
 
 class DistributedOptimizer(mx.optimizer.Optimizer):
@@ -138,7 +134,7 @@ class DistributedTrainer(mx.gluon.Trainer):
     optimizer_params : dict, optional
         As of gluon's trainer.
     compression : class
-        ``Compression.none`` or ``Compression.fp16``.
+        ``Compression.none``, ``fp16``, or a wire format: ``int8``, ``int4``, ``fp8``, ``bf16_wire``.
     gradient_predivide_factor : float
         Gradients are divided by it before they are summed, and the rest after.
     prefix : str, optional
@@ -168,7 +164,7 @@ class DistributedTrainer(mx.gluon.Trainer):
             )
         ordered = [params[name] for name in sorted(params.keys())] if hasattr(params, "keys") else params
         super().__init__(ordered, optimizer, optimizer_params, kvstore=None)
-        self._average = _Averager(gradient_predivide_factor, num_groups, process_set)
+        self._average = _Averager(gradient_predivide_factor, num_groups, process_set, wire_format_of(compression))
         self._compression = compression
         self._name_prefix = prefix or ""
 

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from horovod import _roda
+from horovod.common.compression import wire_format_of
 from horovod.common.operations import check_adasum, set_id_of
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.tensorflow import mpi_ops
@@ -46,8 +47,9 @@ def _reduce_dense(
 ) -> list[Tensor]:
     compressed = [compression.compress(mpi_ops.tensor_of(tensor)) for tensor in tensors]
     reduced = mpi_ops._grouped_allreduce(
-        [tensor for tensor, _ in compressed], name, op, *factors, ignore_name_scope, process_set
-    )
+        [tensor for tensor, _ in compressed], name, op, *factors, ignore_name_scope, process_set,
+        wire_format_of(compression),
+    )  # fmt: skip
     if op == Adasum:
         check_adasum(process_set)
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, compressed)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod.common.compression import Compressor as Compressor, NoneCompressor
+from horovod.common.compression import Compressor as Compressor, NoneCompressor, WireCompression
 
 
 class FP16Compressor(Compressor):
@@ -31,7 +31,7 @@ class BF16Compressor(FP16Compressor):
     dtype = tf.bfloat16
 
 
-class Compression:
+class Compression(WireCompression):
     """The compressors that come with the package."""
 
     none = NoneCompressor

@@ -129,6 +129,7 @@ def _grouped_allreduce(
     postscale_factor: float = 1.0,
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
+    wire_format: int = 0,
 ) -> list[Tensor]:
     """Reduce dense tensors, of the same dtype or not, as one group."""
     tensors = _check_group(tensors, "grouped_allreduce")
@@ -139,6 +140,7 @@ def _grouped_allreduce(
         reduce_op=op,
         prescale_factor=prescale_factor,
         postscale_factor=postscale_factor,
+        wire_format=wire_format,
         **_of_set(process_set),
         **_naming(name, "Allreduce", tensors, ignore_name_scope),
     )
@@ -151,7 +153,7 @@ def _attributes(op: Any, *names: str) -> dict[str, Any]:
 @tf.RegisterGradient("HorovodAllreduce")
 def _allreduce_grad(op: Any, *gradients: Tensor) -> Sequence[Tensor]:
     """Reduce the gradients as the tensors were."""
-    attributes = _attributes(op, "reduce_op", "prescale_factor", "postscale_factor")
+    attributes = _attributes(op, "reduce_op", "prescale_factor", "postscale_factor", "wire_format")
     return MPI_LIB.horovod_allreduce(tensors=list(gradients), **attributes)
 
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from horovod.common.compression import wire_format_of
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch import _ops
 from horovod.torch._autograd import (
+    GroupedAllreduce,
     HorovodAllreduce,
-    HorovodGroupedAllreduce,
     needs_gradient,
     reduction,
 )
@@ -56,7 +57,8 @@ def allreduce(
     name : str, optional
         The name by which the ranks match.
     compression : Compressor
-        Applied to what travels.
+        Applied to what travels. ``Compression.int8``, ``int4``, ``fp8`` and ``bf16_wire`` are formats of messages
+        between hosts, of float32 sums and averages in host memory; where they can't be, the result is exact.
     op : int, optional
         ``Average`` (default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``.
     prescale_factor, postscale_factor : float
@@ -71,7 +73,7 @@ def allreduce(
     """
     op = reduction(op, average)
     compressed, context = compressor_of(compression).compress(tensor)
-    arguments = (op, prescale_factor, postscale_factor, process_set)
+    arguments = (op, prescale_factor, postscale_factor, process_set, wire_format_of(compression))
     if needs_gradient(compressed):
         reduced = HorovodAllreduce.apply(compressed, None, name, *arguments)
     else:
@@ -137,9 +139,9 @@ def grouped_allreduce(
     op = reduction(op, average)
     pairs = [compressor_of(compression).compress(tensor) for tensor in tensors]
     compressed = [pair[0] for pair in pairs]
-    arguments = (op, prescale_factor, postscale_factor, process_set)
+    arguments = (op, prescale_factor, postscale_factor, process_set, wire_format_of(compression))
     if needs_gradient(*compressed):
-        reduced = HorovodGroupedAllreduce.apply(None, name, *arguments, *compressed)
+        reduced = GroupedAllreduce.apply(arguments, name, *compressed)
     else:
         reduced = _ops.execute(_ops.prepare_grouped_allreduce(compressed, False, name, *arguments))
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]

@@ -56,24 +56,41 @@ class HorovodAllreduce(torch.autograd.Function):
         prescale_factor: float,
         postscale_factor: float,
         process_set: ProcessSet,
+        wire_format: int = 0,
     ) -> Tensor:
         """Reduce."""
         op = reduction(op, average)
-        ctx.arguments = (op, prescale_factor, postscale_factor, process_set)
+        ctx.arguments = (op, prescale_factor, postscale_factor, process_set, wire_format)
         return _ops.execute(_ops.prepare_allreduce(tensor, False, name, *ctx.arguments))
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         """Reduce the gradient."""
-        return (HorovodAllreduce.apply(grad_output.contiguous(), None, None, *ctx.arguments), *[None] * 6)
+        return (HorovodAllreduce.apply(grad_output.contiguous(), None, None, *ctx.arguments), *[None] * 7)
 
 
-class HorovodGroupedAllreduce(torch.autograd.Function):
+class GroupedAllreduce(torch.autograd.Function):
     """Gradient: the same grouped allreduce of the gradients."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
+    def forward(ctx: Any, arguments: tuple[Any, ...], name: str | None, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Reduce; `arguments` are those of :func:`_ops.prepare_grouped_allreduce` behind the name."""
+        ctx.arguments = arguments
+        return _ops.execute(_ops.prepare_grouped_allreduce(tensors, False, name, *arguments))
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Any, ...]:
+        """Reduce the gradients."""
+        grads = [grad.contiguous() for grad in grad_outputs]
+        return (None, None, *GroupedAllreduce.apply(ctx.arguments, None, *grads))
+
+
+class HorovodGroupedAllreduce(GroupedAllreduce):
+    """The same with Horovod's arguments."""
+
+    @classmethod
+    def apply(
+        cls,
         average: bool | None,
         name: str | None,
         op: int | None,
@@ -81,17 +98,10 @@ class HorovodGroupedAllreduce(torch.autograd.Function):
         postscale_factor: float,
         process_set: ProcessSet,
         *tensors: Tensor,
-    ) -> tuple[Tensor, ...]:
+    ) -> Any:
         """Reduce."""
-        op = reduction(op, average)
-        ctx.arguments = (op, prescale_factor, postscale_factor, process_set)
-        return _ops.execute(_ops.prepare_grouped_allreduce(tensors, False, name, *ctx.arguments))
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Any, ...]:
-        """Reduce the gradients."""
-        grads = [grad.contiguous() for grad in grad_outputs]
-        return (*[None] * 6, *HorovodGroupedAllreduce.apply(None, None, *ctx.arguments, *grads))
+        arguments = (reduction(op, average), prescale_factor, postscale_factor, process_set)
+        return GroupedAllreduce.apply(arguments, name, *tensors)
 
 
 class HorovodAllgather(torch.autograd.Function):
@@ -123,7 +133,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
         """Average, then slice."""
         grads = [grad.contiguous() for grad in grad_outputs]
         process_set = ctx.process_set
-        averaged = HorovodGroupedAllreduce.apply(None, None, Average, 1.0, 1.0, process_set, *grads)
+        averaged = GroupedAllreduce.apply((Average, 1.0, 1.0, process_set), None, *grads)
         slices = [_own_rows(grad, rows, process_set) for grad, rows in zip(averaged, ctx.rows)]
         return (None, None, *slices)
 

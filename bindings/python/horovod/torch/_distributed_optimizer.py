@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from horovod.common.basics import Average
+from horovod.common.compression import wire_format_of
 from horovod.common.exceptions import HorovodInternalError
 from horovod.common.operations import expect
 from horovod.common.process_sets import ProcessSet, global_process_set
@@ -23,11 +24,7 @@ from horovod.torch._names import TensorNames, checked_names
 from horovod.torch._tensors import start
 from horovod.torch._unused import ask_for_unused
 from horovod.torch.compression import Compressor
-from horovod.torch.mpi_ops import (
-    grouped_allreduce_async_,
-    size,
-    sparse_allreduce_async,
-)
+from horovod.torch.mpi_ops import size, sparse_allreduce_async
 
 OTHER_LOSS = (
     "Where another model's loss reaches these parameters, as a GAN's does, let them have no gradients then: "
@@ -202,14 +199,8 @@ class DistributedMixin(torch.optim.Optimizer):
             raise ValueError("Groups cannot contain parameters with sparse gradients; set sparse_as_dense=True.")
         gradients = [member.grad for member in members]
         pairs = [self._compressed(gradient) for gradient in gradients]
-        handle = grouped_allreduce_async_(
-            [sent for sent, _ in pairs],
-            name=self._tensor_names.of(members[0]),
-            op=self.op,
-            prescale_factor=self._prescale,
-            postscale_factor=self._postscale,
-            process_set=self.process_set,
-        )
+        name, sent = self._tensor_names.of(members[0]), [sent for sent, _ in pairs]
+        handle = start(*_ops.prepare_grouped_allreduce(sent, True, name, *self._terms))
 
         def finish() -> None:
             for member, gradient, reduced, (_, context) in zip(members, gradients, expect(handle), pairs):
@@ -223,8 +214,13 @@ class DistributedMixin(torch.optim.Optimizer):
         self._handles.update(dict.fromkeys(bucket.members, lambda: expect(handle)))
 
     def _started(self, tensor: torch.Tensor, name: str) -> int:
+        return start(*_ops.prepare_allreduce(tensor, True, name, *self._terms))
+
+    @property
+    def _terms(self) -> tuple[Any, ...]:
+        """Of every allreduce: what follows its name."""
         factors = (self._prescale, self._postscale)
-        return start(*_ops.prepare_allreduce(tensor, True, name, self.op, *factors, self.process_set))
+        return self.op, *factors, self.process_set, wire_format_of(self._compression)
 
     def _compressed(self, gradient: torch.Tensor) -> tuple[torch.Tensor, Any]:
         return self._compression.compress((gradient.to_dense() if gradient.is_sparse else gradient).contiguous())

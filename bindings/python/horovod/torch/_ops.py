@@ -58,6 +58,7 @@ def prepare_allreduce(
     prescale_factor: float,
     postscale_factor: float,
     process_set: ProcessSet,
+    wire_format: int = 0,
 ) -> Prepared:
     """Allreduce of one tensor."""
     dtype = check_tensor(tensor)
@@ -67,8 +68,9 @@ def prepare_allreduce(
     source = reachable(tensor)
     result = source if in_place else torch.empty_like(source)
     name = tensor_name("allreduce", name, process_set)
+    prescale, postscale = float(prescale_factor), float(postscale_factor)
     entry = request(
-        operations.ALLREDUCE, name, dtype, source, result, set_id, op, float(prescale_factor), float(postscale_factor)
+        operations.ALLREDUCE, name, dtype, source, result, set_id, op, prescale, postscale, 0, None, wire_format
     )
     return [entry], 0, _result(tensor, source, result, in_place)
 
@@ -81,6 +83,7 @@ def prepare_grouped_allreduce(
     prescale_factor: float,
     postscale_factor: float,
     process_set: ProcessSet,
+    wire_format: int = 0,
 ) -> Prepared:
     """Allreduce of several tensors that complete together."""
     tensors = _checked_group(tensors)
@@ -90,9 +93,9 @@ def prepare_grouped_allreduce(
     sources = [reachable(tensor) for tensor in tensors]
     results = sources if in_place else [torch.empty_like(source) for source in sources]
     names = member_names("grouped_allreduce", name, process_set, len(tensors))
-    prescale, postscale = float(prescale_factor), float(postscale_factor)
+    arguments = (set_id, op, float(prescale_factor), float(postscale_factor), 0, None, wire_format)
     requests = [
-        request(operations.ALLREDUCE, member, check_tensor(tensor), source, result, set_id, op, prescale, postscale)
+        request(operations.ALLREDUCE, member, check_tensor(tensor), source, result, *arguments)
         for member, tensor, source, result in zip(names, tensors, sources, results)
     ]
 

@@ -195,6 +195,7 @@ def request(
     postscale: float = 1.0,
     root: int = 0,
     splits: Sequence[int] | None = None,
+    wire_format: int = 0,
 ) -> Request:
     """Return the request for one tensor, with its output where that is the caller's."""
     address = source.data_ptr()
@@ -214,4 +215,5 @@ def request(
         splits,
         device,
         stream,
+        wire_format,
     )

@@ -6,13 +6,14 @@ from typing import Any
 
 import torch
 
-from horovod.common.compression import Compressor as Compressor, NoneCompressor
+from horovod.common.compression import Compressor as Compressor, NoneCompressor, WireCompression
 
 
 def compressor_of(compression: type[Compressor]) -> type[Compressor]:
     """Return `compression`; TypeError for what has no compress and decompress."""
     if not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
-        known = ", ".join(f"hvd.Compression.{name}" for name in vars(Compression) if not name.startswith("_"))
+        names = [*vars(Compression), *vars(WireCompression)]
+        known = ", ".join(f"hvd.Compression.{name}" for name in names if not name.startswith("_"))
         raise TypeError(f"compression is {known} or a class of your own like them, not {compression!r:.60}.")
     return compression
 
@@ -40,7 +41,7 @@ class BF16Compressor(FP16Compressor):
         return (tensor.bfloat16() if tensor.is_floating_point() else tensor), tensor.dtype
 
 
-class Compression:
+class Compression(WireCompression):
     """The compressors that come with the package."""
 
     none = NoneCompressor

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from horovod.common.basics import Adasum, Average, Max, Min, Product, Sum
+from horovod.common.compression import wire_format_of
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.torch._adasum_optimizer import DistributedAdasumMixin
 from horovod.torch._copies import distribute
@@ -56,7 +57,7 @@ def DistributedOptimizer(  # noqa: N802 (the name is the contract's)
     named_parameters : iterable of (str, torch.Tensor), optional
         ``model.named_parameters()``: names that the ranks match by. Without it they are numbered.
     compression : Compressor
-        Applied to what travels.
+        Applied to what travels; see :func:`allreduce`. Adasum and `sharded` are exact where it is a wire format.
     backward_passes_per_step : int
         Gradients are reduced after this many backward passes.
     op : int
@@ -146,7 +147,8 @@ def _can_use_buckets(
     obstacles = {
         "sharded=True reduces each parameter's gradient into parts": sharded,
         "Adasum combines each parameter by itself": op == Adasum,
-        "compression makes a copy of each gradient": compression is not Compression.none,
+        "compression makes a copy of each gradient": compression is not Compression.none
+        and not wire_format_of(compression),
         "groups says what is reduced together": bool(groups),
     }
     reason = next((reason for reason, is_there in obstacles.items() if is_there), None)

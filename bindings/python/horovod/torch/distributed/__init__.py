@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import _roda_torch
+import torch
 import torch.distributed as dist
 from _roda_torch import replace_gloo as replace_gloo
 
 from horovod.common.basics import HorovodBasics
+from horovod.common.compression import WireCompressor
 from horovod.common.process_sets import global_process_set
 from horovod.torch.distributed import _rendezvous
 
@@ -47,3 +50,26 @@ def register() -> None:
     _roda_torch.register()
     if dist.is_available():
         _rendezvous.register(HorovodBasics())
+
+
+def wire_format_hook(compression: type[WireCompressor]) -> Callable[..., torch.futures.Future[torch.Tensor]]:
+    """Return a hook of DistributedDataParallel that averages gradients by messages in a wire format.
+
+    Parameters
+    ----------
+    compression : WireCompressor
+        ``hvd.Compression.int8``, ``int4``, ``fp8`` or ``bf16_wire``.
+
+    Returns
+    -------
+    callable
+        For ``model.register_comm_hook(group, hook)``: the model's group, or None for the default one.
+    """
+    wire_format = compression.wire_format
+
+    def average(group: Any, bucket: Any) -> torch.futures.Future[torch.Tensor]:
+        work = (group or dist.group.WORLD).average(bucket.buffer(), wire_format)
+        return work.get_future().then(lambda future: future.value()[0])
+
+    average.__annotations__.clear()  # torch compares those that there are with its classes
+    return average

@@ -79,6 +79,12 @@ class RodaProcessGroup(PointToPoint):
         finish = copy_into(tensor, buffer) if spread is None else lambda _: (put(tensor, buffer), spread())
         return self._start("all_reduce", tensors, ([entry], 0, lambda _: buffer), finish, tensors, opts)
 
+    def average(self, tensor: Tensor, wire_format: int) -> Work | None:
+        """Average a contiguous tensor in place, by messages between hosts that have the format."""
+        terms = (Average, 1.0, 1.0, self._set, wire_format)
+        prepared = _ops.prepare_allreduce(tensor, True, next(self._names), *terms)
+        return self._start("all_reduce", [tensor], prepared, None, [tensor], _ALLREDUCE())
+
     def _fold(self, what: str, kind: int, tensor: Tensor, finish: Finish, outputs: Any, opts: Any) -> Work | None:
         """Reduce by what the engine does not: every rank gets all values; `finish` gets the flat result."""
         require(kind in FOLDS, f"{what}: no such reduction: {name_of(kind)}")

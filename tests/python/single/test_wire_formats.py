@@ -1,0 +1,40 @@
+"""``Compression.int8`` and its like: messages between hosts in a wire format, which one operation asks for."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Launch
+from horovod import _roda
+from horovod.common.compression import NoneCompressor, WireCompression, wire_format_of
+
+# Ranks that are told that each is on a host of its own.
+ON_TWO_HOSTS = (
+    "HOROVOD_HOSTNAME=host$HOROVOD_RANK HOROVOD_LOCAL_RANK=0 HOROVOD_LOCAL_SIZE=1 HOROVOD_CROSS_RANK=$HOROVOD_RANK "
+    'HOROVOD_CROSS_SIZE=2 exec "$0" "$@"'
+)
+FORMATS = {"int8": "int8", "int4": "int4", "fp8": "fp8", "bf16_wire": "bf16"}
+
+
+def test_compressors_have_the_formats_names() -> None:
+    assert {name for name in vars(WireCompression) if not name.startswith("_")} == set(FORMATS)
+    for name, wire_format in FORMATS.items():
+        compressor = getattr(WireCompression, name)
+        assert _roda.wire_format_names()[wire_format_of(compressor)] == wire_format
+        assert compressor.compress(name) == (name, None)
+        assert compressor.decompress(name, None) is name
+    assert _roda.wire_format_names()[wire_format_of(NoneCompressor)] == "none"
+    assert wire_format_of(object()) == 0
+
+
+@pytest.mark.parametrize("front", ["torch", "tensorflow", "jax", "mxnet"])
+def test_each_front_has_them(front: str, horovodrun: Launch) -> None:
+    if importlib.util.find_spec(front) is None:
+        pytest.skip(f"there is no {front}")
+    job = Path(__file__).with_name("wire_formats_job.py")
+    done = horovodrun("-np", "2", "sh", "-c", ON_TWO_HOSTS, sys.executable, str(job), front)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count(f"{front} is right") == 2, done.stdout
