@@ -72,4 +72,12 @@ const Table& Table::defaults() {
   return table;
 }
 
+std::string rules_in_format(const std::string& format) {
+  std::string options;
+  for (const char* option : {"tcp/ordered/", "*/ordered/", "tcp/ring/", "*/ring/"}) {
+    options += (options.empty() ? "" : ", ") + (option + format);
+  }
+  return "allreduce@between = " + options;
+}
+
 }  // namespace roda::select

@@ -114,4 +114,7 @@ class Table {
   std::vector<Rule> rules_;
 };
 
+// By which allreduces between hosts have their messages in a wire format, where one was asked for.
+std::string rules_in_format(const std::string& format);
+
 }  // namespace roda::select

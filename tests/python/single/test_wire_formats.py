@@ -30,6 +30,13 @@ def test_compressors_have_the_formats_names() -> None:
     assert wire_format_of(object()) == 0
 
 
+@pytest.mark.parametrize("other", ["int8", NoneCompressor])
+def test_a_hook_takes_formats_alone(other: object) -> None:
+    distributed = pytest.importorskip("horovod.torch.distributed")
+    with pytest.raises(TypeError, match="Compression.int8, int4, fp8 or bf16_wire"):
+        distributed.wire_format_hook(other)
+
+
 @pytest.mark.parametrize("front", ["torch", "tensorflow", "jax", "mxnet"])
 def test_each_front_has_them(front: str, horovodrun: Launch) -> None:
     if importlib.util.find_spec(front) is None:

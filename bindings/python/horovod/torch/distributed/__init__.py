@@ -64,7 +64,17 @@ def wire_format_hook(compression: type[WireCompressor]) -> Callable[..., torch.f
     -------
     callable
         For ``model.register_comm_hook(group, hook)``: the model's group, or None for the default one.
+
+    Raises
+    ------
+    TypeError
+        For anything else, casts among it.
     """
+    if not (isinstance(compression, type) and issubclass(compression, WireCompressor)):
+        raise TypeError(
+            f"wire_format_hook takes hvd.Compression.int8, int4, fp8 or bf16_wire, not {compression!r}; for casts "
+            "torch has hooks of its own (torch.distributed.algorithms.ddp_comm_hooks)"
+        )
     wire_format = compression.wire_format
 
     def average(group: Any, bucket: Any) -> torch.futures.Future[torch.Tensor]:
