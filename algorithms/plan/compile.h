@@ -22,7 +22,7 @@ namespace roda::plan {
 // Blocks of more ranks than these are not composed: their routes would take too long to find.
 inline constexpr std::int32_t kMostRoutedRanks = 1024;
 
-// What one rank does in one stage of an allreduce, a broadcast or a reduce.
+// The work of one rank in one stage of an allreduce, a broadcast or a reduce.
 struct Part {
   schedule::Members members;  // null: the rank sits this stage out
   std::int32_t index = 0;     // of the rank among them
@@ -64,9 +64,9 @@ class Compiler {
   Compiler(const Compiler&) = delete;
   Compiler& operator=(const Compiler&) = delete;
 
-  // What is wrong: an algorithm that there isn't, or that can't be compiled for its group.
+  // Returns what is wrong with the plan: an algorithm that there isn't, or that can't be compiled for its group.
   std::optional<std::string> compile(std::int32_t rank, schedule::Program* program) const;
-  // The program, of whose calls' programs the outline alone is there.
+  // The same program, but that the programs of its calls are outlines, without ops.
   schedule::Program outline(std::int32_t rank) const;
   // Where no blocks travel.
   Part part(std::size_t stage, std::int32_t rank) const;
@@ -81,7 +81,7 @@ class Compiler {
   // Takes every block along its way (routes.cc).
   void find_routes(std::optional<std::int32_t> only);
   Part rooted_part(std::int32_t axis, std::int32_t rank) const;
-  // Of the outline alone, without the chunks that belong to members.
+  // A stage's call, of whose program the outline alone is there; the chunks that belong to members are not told.
   schedule::Call call(std::size_t stage, const schedule::Members& members, std::int32_t index,
                       std::int32_t root = 0) const;
   schedule::Program empty(std::int32_t rank) const;

@@ -32,15 +32,15 @@ std::string unformattable(const Algorithm& algorithm);
 // "ring/int8"; nullptr: there is no such algorithm or format, or the algorithm can't have one.
 const Algorithm* find_formatted(Collective collective, std::string_view name);
 
-// What is proved of a formatted algorithm on so many ranks, 1 to kMostFormatted.
+// The proof of a formatted algorithm on so many ranks, 1 to kMostFormatted.
 struct Rounding {
   std::string wrong;  // empty: all ranks end with the same bits
   int most = 0;       // roundings that some contribution goes through, at most
 };
 const Rounding& rounding_of(const Algorithm& formatted, int size);
 
-// What so many roundings of a contribution come to, at most: as a share of the sum, over the ranks, of the largest
-// magnitudes of their blocks.
+// The most that a sum is off by when each contribution is rounded so many times: as a share of the sum, over the ranks,
+// of the largest magnitudes of their blocks.
 double error_bound(std::int32_t format, int roundings);
 
 }  // namespace roda::schedule

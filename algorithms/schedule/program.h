@@ -1,8 +1,8 @@
-// What a rank runs, of an algorithm, a composition of several, or a transport's own collective. The verifier plays the
-// very value that the executor runs.
+// A program is what a rank runs. The verifier plays the very value that the executor runs. There are three kinds:
 //
-// Of an algorithm: its schedule made ready, with operands resolved, steps fused, signal counts fixed, and what must be
-// copied known. Of a composition (plan/compile.h): one lane of copies and calls, of programs that are part of it.
+//   of an algorithm    its schedule made ready: operands resolved, steps fused, signal counts fixed, copies known
+//   of a composition   one lane of copies and calls (plan/compile.h); the programs of the calls are part of the value
+//   native             a transport's own collective, without ops
 //
 // Pure: made once per (algorithm or plan, rank, size, root) and shared by all runs of a stage. Any thread.
 #pragma once
@@ -141,7 +141,8 @@ struct Program : Outline {
   std::vector<ChunkRun> carry;
   std::vector<ChunkRun> copy_out;
 
-  // Of a composition. Its kCombines are copies, and Input holds the contribution, of a broadcast the root's.
+  // The rest is for compositions. Their kCombines are copies, and Input holds the contribution, in a broadcast the
+  // root's.
   std::int32_t stages = -1;     // of its plan, on every rank; -1: it is none
   std::vector<Call> calls;      // in the order of the ops
   std::vector<Block> scratch;   // whose data each chunk of Scratch is

@@ -287,13 +287,9 @@ void Engine::abort(const std::string& how) {
               std::chrono::duration_cast<std::chrono::microseconds>(limit).count());
 }
 
-void Engine::ask_for_shutdown(const std::string& how) {
+void Engine::shutdown(const std::string& how) {
   submissions_.ask_for_shutdown(cut(how));
   wake_holder();
-}
-
-void Engine::shutdown(const std::string& how) {
-  ask_for_shutdown(how);
   drive_until([this] { return stopped_.load(std::memory_order_acquire); });
   bells_.wake_engine();
   if (thread_.joinable()) thread_.join();

@@ -136,8 +136,6 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // Ends the job on every rank for the cause that this one's program can't go on: "ended with ValueError: ...". Blocks
   // until this rank's engine has ended, or HOROVOD_ABORT_TIMEOUT_SECONDS are over; shutdown() still follows.
   void abort(const std::string& how);
-  // shutdown(), but for the waiting.
-  void ask_for_shutdown(const std::string& how);
   // The cause that ended the engine, or will end it; OK while nothing does.
   Status end_cause() const { return submissions_.closed(); }
   // Waits until the process of another rank is gone, for so many microseconds at most. Null: it runs on another host,
