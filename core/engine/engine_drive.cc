@@ -174,6 +174,7 @@ bool Engine::drive() {
   const bool looks_closely =
       look_closely_.load(std::memory_order_relaxed) && look_closely_.exchange(false, std::memory_order_relaxed);
   const Status service = parts_.control->service(looks_closely, turn_time());
+  roll_call_.runs_at(turn_time());
   if (parts_.control->heard_roll_call()) roll_call_.pass_on(CoarseClock::now());
   if (!announcer_.empty()) put_in_log();  // the record that the log had no room for may have left just now
   if (parts_.control->is_aborted()) {

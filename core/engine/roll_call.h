@@ -25,6 +25,15 @@ class RollCall {
   RollCall(std::int32_t rank, std::int32_t size, std::vector<std::int32_t> way_up)
       : rank_(rank), size_(size), way_up_(std::move(way_up)) {}
 
+  // In each turn. A process that was stopped sees its time jump.
+  void runs_at(Clock::time_point now) {
+    if (ran_ != Clock::time_point{} && now - ran_ >= kStopped) {
+      stopped_for_ = now - ran_;
+      runs_since_ = now;
+    }
+    ran_ = now;
+  }
+
   // Whether the ranks are to be asked: no call is under way. The first cause is kept.
   bool begin(const Status& cause, Clock::time_point now) {
     if (is_under_way()) {
@@ -81,6 +90,10 @@ class RollCall {
       timeout *= way_up_.size();
     }
     if (now < since_ + timeout) return std::nullopt;
+    if (!present_[static_cast<std::size_t>(rank_)] && stopped_for_ > Clock::duration::zero() &&
+        since_ - runs_since_ < kAnswerTimeout) {
+      return gave_this_up();
+    }
     return Status(cause_.code(),
                   "Rank " + std::to_string(missing) +
                       " does not answer: its process is stopped, swapped out or starved, or its host is cut off. " +
@@ -89,6 +102,18 @@ class RollCall {
   }
 
  private:
+  // Those who waited for this rank meanwhile may have ended the job, and their word of it found no room here.
+  Status gave_this_up() const {
+    const auto stopped = std::chrono::duration_cast<std::chrono::seconds>(stopped_for_).count();
+    return {cause_.code(),
+            "Rank " + std::to_string(rank_) + " did not run for " + std::to_string(stopped) +
+                " s: its process was stopped, swapped out or starved, and the others may have given it up. " +
+                cause_.message(),
+            rank_};
+  }
+
+  // So long no turn lasts, nor a sleep between two.
+  static constexpr auto kStopped = std::chrono::seconds(10);
   // A rank that runs answers within milliseconds, on a crowded machine within a few time slices.
   static constexpr auto kAnswerTimeout = std::chrono::seconds(2);
 
@@ -97,6 +122,8 @@ class RollCall {
   Status cause_;
   bool is_precaution_ = false;
   Clock::time_point since_{};
+  Clock::time_point ran_{}, runs_since_{};  // the last turn, and the first after the last stop
+  Clock::duration stopped_for_{};
   std::vector<bool> present_;  // by world rank
   int num_present_ = 0;
 };

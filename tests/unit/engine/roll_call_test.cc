@@ -55,6 +55,27 @@ TEST(RollCall, WhoIsNotHeardItselfNamesTheNextOnItsWay) {
   EXPECT_EQ(verdict_of(3, {}, seconds(60))->rank(), 2);
 }
 
+TEST(RollCall, WhoWasStoppedAndIsNotHeardSaysSoOfItself) {
+  RollCall call(2, 4, {0});
+  const auto start = Clock::now();
+  const auto back = start + seconds(70);
+  for (const auto turn : {start, start + seconds(1), back}) call.runs_at(turn);
+  EXPECT_TRUE(call.begin(kCause, back));
+  EXPECT_FALSE(call.verdict(back + seconds(1)).has_value());
+  const auto verdict = call.verdict(back + seconds(3));
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rank(), 2);
+  EXPECT_EQ(verdict->message().find("Rank 2 did not run for 69 s"), 0u) << verdict->message();
+}
+
+TEST(RollCall, WhoWasStoppedLongAgoNamesTheNextOnItsWay) {
+  RollCall call(2, 4, {0});
+  const auto start = Clock::now();
+  for (int turn : {0, 70, 71, 72, 73, 74, 75}) call.runs_at(start + seconds(turn));
+  EXPECT_TRUE(call.begin(kCause, start + seconds(75)));
+  EXPECT_EQ(call.verdict(start + seconds(80))->rank(), 0);
+}
+
 TEST(RollCall, WhoIsFartherFromTheLogSpeaksLater) {
   EXPECT_TRUE(verdict_of(2, {}, seconds(3)).has_value());
   EXPECT_FALSE(verdict_of(3, {}, seconds(3)).has_value());
