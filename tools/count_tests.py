@@ -17,8 +17,8 @@ from pathlib import Path
 
 MESON_FAILURES = {"FAIL", "ERROR", "TIMEOUT", "INTERRUPT", "UNEXPECTEDPASS"}
 
-# What is told of a failure besides its name: so many of its last lines, each so long. Often the end of the output is all
-# that is kept of a run, and a seed that was drawn there is found nowhere else.
+# What is told of a failure besides its name: so many of its last lines, each so long. Often the end of the output is
+# all that is kept of a run, and a seed that was drawn there is found nowhere else.
 TOLD_LINES, TOLD_CHARACTERS = 4, 160
 
 
