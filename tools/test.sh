@@ -380,6 +380,13 @@ suite_fuzz() {
     [[ -s $RESULTS/fuzz.xml ]] || step_failed "fuzz: no report"
 }
 
+# Seconds of processor of all that this shell has waited for by now: a run takes half of these on two busy cores.
+PROCESSOR=0
+read_processor() {
+  times >build/logs/times # in this shell: another, as in a pipe or $(…), knows only of its own
+  PROCESSOR=$(awk -F'[ms ]+' 'END { printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' build/logs/times)
+}
+
 is_chosen() { [[ " ${chosen[*]} " == *" $1 "* ]]; }
 
 # What later suites are built of, while earlier ones leave cores idle.
@@ -420,7 +427,8 @@ rm -rf "$RESULTS"
 mkdir -p "$RESULTS"
 for suite in "${chosen[@]}"; do
   say "Suite: $suite"
-  started=$SECONDS
+  read_processor
+  started=$SECONDS used=$PROCESSOR
   [[ structure,native,quick,full,threads,wheel,spark,torch-suite != *$suite* ]] && build_beside
   if [[ -n ${FRAMEWORKS[$suite]:-} ]]; then
     done_beside environments
@@ -428,10 +436,12 @@ for suite in "${chosen[@]}"; do
   else
     "suite_$suite"
   fi
-  printf -- '-- %s took %d s\n' "$suite" $((SECONDS - started))
+  read_processor
+  printf -- '-- %s took %d s, %d s of processor\n' "$suite" $((SECONDS - started)) $((PROCESSOR - used))
 done
 stop_beside builds
 end_beside ray
 end_beside vm
-say "All suites took $SECONDS s"
+read_processor
+say "All suites took $SECONDS s, $PROCESSOR s of processor, with all that came before them"
 exec python tools/count_tests.py "$RESULTS" "${FAILED_STEPS[@]}"
