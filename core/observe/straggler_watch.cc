@@ -81,8 +81,9 @@ std::optional<negotiate::Lateness> StragglerWatch::judge() {
   is_asked_ = false;
   if (!lateness) return std::nullopt;
   lasted_ = (suspect_ == before ? lasted_ : 0) + time_of(kSteps);
-  if (lasted_ < kLasts || named_ == suspect_) return std::nullopt;
+  if (lasted_ < (named_ == suspect_ ? kAgain : kLasts)) return std::nullopt;
   named_ = suspect_;
+  lasted_ = 0;
   return lateness;
 }
 

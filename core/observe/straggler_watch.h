@@ -27,6 +27,7 @@ class StragglerWatch {
   static constexpr int kHeavySteps = kSteps / 5;  // the same of a rank that is on and off, as a throttled one is,
   static constexpr int kHeavy = 400;              // and costs so much of the time, per mille
   static constexpr std::int64_t kLasts = 1'000'000'000;  // ns: of ranks that share cores one is the last for a while
+  static constexpr std::int64_t kAgain = 300 * kLasts;   // ns: who is that still is named again
   static constexpr int kNoticed = 20;                    // a wait of 1/20 of a step, or more, counts
   static constexpr std::int64_t kLeast = 1'000'000;  // ns: of two ranks that wake up one is always later than the other
 
@@ -37,8 +38,8 @@ class StragglerWatch {
     std::int64_t first = -1;   // of a step's first tensor: ns since this rank submitted it; -1: of another one
   };
   // All ranks have announced a tensor, now. A rank to be named, once it has kept this one waiting in windows of steps
-  // for long enough; again only after a window in which it has not. Sooner, and with fewer than kSteps, where there is
-  // little doubt: then it is named unless it knows better, and otherwise found again.
+  // for long enough; again only after a window in which it has not, or while that lasts each kAgain. Sooner, and with
+  // fewer than kSteps, where there is little doubt: then it is named unless it knows better, and otherwise found again.
   std::optional<negotiate::Lateness> complete(const Complete& tensor, Time now);
   // A rank has been named to all.
   void named(std::int32_t rank);

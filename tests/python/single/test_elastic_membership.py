@@ -421,6 +421,55 @@ def test_the_limit_of_resets() -> None:
     assert str(job.it.error) == "Horovod was shutdown because number of resets exceeded limit: 1."
 
 
+def waited(job: Job, rank: int, times: int, every: float = 300.0) -> None:
+    """Have rank 0 say that the others wait for a rank, again and again."""
+    for time in range(times):
+        job.now += every if time else 0.0
+        job.do(job.it.waited, job.it.generation, rank)
+
+
+def test_a_slow_host_leaves_for_slots_that_are_free_elsewhere() -> None:
+    job = started({"a": 2, "b": 2, "c": 2}, num_proc=4, max_num_proc=4, slow_seconds=600)
+    waited(job, 2, 2)
+    assert len(job.of(Start)) == 4
+    job.wait(300.0)
+    waited(job, 3, 1)
+    assert [say.text for say in job.of(Say)] == [
+        "Host b has kept the others waiting for 600 s. Other hosts' slots take its place."
+    ]
+    assert [start.worker.name for start in job.of(Start)[4:]] == ["c[0]", "c[1]"]
+    assert job.of(Tell) == []  # training goes on until they are there
+    job.ready()
+    assert [tell.message["hosts"] for tell in job.of(Tell)] == [HostUpdateResult.mixed]
+    assert job.of(Tell)[0].message["leaving"] == [2, 3]
+    job.leave()
+    assert job.published[1] == ["a[0]", "a[1]", "c[0]", "c[1]"]
+    waited(job, 2, 4)
+    assert job.of(Say)[1].text == (
+        "Host c has kept the others waiting for 600 s and stays: of the 2 slots that could take its place 0 are free."
+    )
+
+
+def test_a_host_that_is_slow_now_and_then_stays() -> None:
+    job = started({"a": 2, "b": 2}, max_num_proc=2, slow_seconds=600)
+    waited(job, 1, 5, 900.0)
+    assert job.of(Say) == []
+    job.do(job.it.waited, 7, 1)
+    job.do(job.it.waited, 1, 9)
+    for patient in ({}, {"slow_seconds": None}):
+        job = started({"a": 1, "b": 1, "c": 1}, max_num_proc=2, **patient)
+        waited(job, 1, 9)
+        assert job.of(Say) == []
+
+
+def test_a_slow_host_leaves_though_those_in_its_place_do_not_start() -> None:
+    job = started({"a": 2, "b": 1, "c": 1}, num_proc=3, max_num_proc=3, slow_seconds=0)
+    waited(job, 2, 1)
+    job.end("c[0]", 1)
+    job.leave()
+    assert job.published[1] == ["a[0]", "a[1]"]
+
+
 def test_a_lost_host_takes_its_workers_and_its_other_slots_with_it() -> None:
     job = started({"a": 2, "b": 3}, num_proc=3, max_num_proc=4)
     job.do(job.it.host_lost, "b", "was lost")

@@ -1,4 +1,4 @@
-"""A rank that keeps the others waiting says so once, and all ranks are told; ranks that take turns are not named."""
+"""A rank that keeps the others waiting says so, and all ranks are told; an elastic job may replace its host."""
 
 from __future__ import annotations
 
@@ -53,3 +53,38 @@ def test_a_planted_straggler_is_named_once(horovodrun: Callable[..., object], la
     assert lines[0][5].endswith(f"; {told[0]['cause']}.")
     assert told[0]["before_first"] > 0.7 * told[0]["seconds"] > 0
     assert done.stderr.count("A function given to hvd.on_straggler failed.") == 3
+
+
+STEPS_UNTIL_REPLACED = f"""
+import os, sys, time
+sys.path.insert(0, {str(Path(__file__).parents[1] / "binding")!r})
+import arrays as hvd
+import numpy as np
+from horovod.common import life_cycle
+from horovod.common.elastic import ObjectState, run_fn
+from horovod.common.objects import allgather_object, broadcast_object
+SLOW = "127.0.0.1"
+here = os.environ["HOROVOD_HOSTNAME"]
+def train(state):
+    hosts = allgather_object(here)
+    while SLOW in hosts:
+        time.sleep(0.04 if here == SLOW else 0.01)
+        hvd.allreduce(np.ones(1000), name="grad")
+        state.step += 1
+        if state.step % 10 == 0:
+            state.commit()
+    return hosts
+def reset():
+    life_cycle.shutdown()
+    life_cycle.init()
+life_cycle.init()
+print(run_fn(train, reset)(ObjectState(broadcast_object, life_cycle.rank, step=0)), flush=True)
+"""
+
+
+def test_a_slow_host_leaves_for_one_that_waits(horovodrun: Callable[..., object]) -> None:
+    elastic = ("-np", "2", "--min-np", "1", "--max-np", "2", "-H", "localhost:1,127.0.0.1:1,127.0.0.2:1")
+    done = horovodrun(*elastic, "--replace-slow-hosts", "0", sys.executable, "-c", STEPS_UNTIL_REPLACED)
+    assert done.returncode == 0, done.stderr
+    assert "Host 127.0.0.1 has kept the others waiting for 0 s. Other hosts' slots take its place." in done.stderr
+    assert done.stdout.count("['localhost', '127.0.0.2']") == 2, done.stdout

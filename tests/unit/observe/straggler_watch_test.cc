@@ -69,6 +69,14 @@ TEST_F(Watching, NamesARankThatIsLateOnceAndWhere) {
   EXPECT_EQ(names, 2) << "once each";
 }
 
+TEST_F(Watching, NamesARankAgainWhileItIsLate) {
+  const auto steps_of = [](std::int64_t ns) { return static_cast<int>(ns / (kStep + kStep / 4)); };
+  EXPECT_TRUE(steps(steps_of(StragglerWatch::kAgain * 9 / 10), [](int) { return Late{3, kStep / 4}; }));
+  EXPECT_EQ(names, 1);
+  EXPECT_TRUE(steps(steps_of(StragglerWatch::kAgain * 2), [](int) { return Late{3, kStep / 4}; }));
+  EXPECT_EQ(names, 3);
+}
+
 // Of any lateness, rank and rate: named if, and only if, it is in 4 of 5 steps and costs a tenth of the time.
 TEST_F(Watching, NamesWhomItShould) {
   for (int trial = 0; trial < 300; ++trial) {

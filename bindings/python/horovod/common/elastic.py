@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
 import queue
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from horovod.common import stragglers
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
-from horovod.runner.elastic.worker import HostUpdateResult, notification_manager
+from horovod.runner.elastic.worker import TELLS_STRAGGLERS, HostUpdateResult, notification_manager
 
 _ENDED = "Horovod has been shut down"  # in what operations end with when the job has failed
 
@@ -137,6 +139,12 @@ class ObjectState(State):
             self._set_attrs()
 
 
+@functools.cache
+def _tell_of_stragglers() -> None:
+    if TELLS_STRAGGLERS in os.environ:
+        stragglers.tell(lambda straggler: notification_manager.waits_for(straggler.rank))
+
+
 def run_fn(func: Training, reset: Callable[[], None], *kinds: type[Exception]) -> Training:
     """Return `func` in a loop that starts it again after a failure or a change of hosts.
 
@@ -162,6 +170,7 @@ def run_fn(func: Training, reset: Callable[[], None], *kinds: type[Exception]) -
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
         notification_manager.init()
+        _tell_of_stragglers()
         notification_manager.register_listener(state)
         sync, lost_rank = True, None
         may_go: Sequence[int] | None = None

@@ -18,6 +18,7 @@ from horovod.runner.elastic.discovery import FixedHosts
 from horovod.runner.elastic.generation import Place
 from horovod.runner.elastic.job import ElasticJob
 from horovod.runner.elastic.settings import ElasticSettings
+from horovod.runner.elastic.worker import TELLS_STRAGGLERS
 from horovod.runner.job import HostJob, Job
 from horovod.runner.output import MultiFile as MultiFile
 from horovod.runner.reach import Reach, ReachPort, candidates
@@ -210,6 +211,7 @@ class ElasticPlaces:
 
     def __init__(self, settings: ElasticSettings, key: bytes, listens_at: str | None = None) -> None:
         self._nics = settings.nics
+        self._tells = {} if settings.slow_seconds is None else {TELLS_STRAGGLERS: "1"}
         self._address = listens_at or _listening_address(settings)
         self.server: _roda.RendezvousServer | None = _roda.RendezvousServer(self._address, 0, key)
         self._port = self.server.port
@@ -255,7 +257,7 @@ class ElasticPlaces:
     def environment_of(self, hostname: str) -> dict[str, str]:
         """Return the variables of a host's workers."""
         variables = create_run_env_vars(self.address_for(hostname), self._nics, self._port, elastic=True)
-        return {**variables, "HOROVOD_HOSTNAME": hostname}
+        return {**variables, **self._tells, "HOROVOD_HOSTNAME": hostname}
 
     def master_for(self, hostname: str, first: str) -> str:
         """Return where a host finds rank 0, which is on the host `first`."""

@@ -44,7 +44,10 @@ from horovod.runner.util import lsf, network
 from horovod.runner.util.cache import Cache
 
 # Options that nothing reads: in a job that is not elastic, beside another launcher.
-_ELASTIC = ("max_num_proc", "slots_per_host", "elastic_timeout", "reset_limit", "blacklist_cooldown_range")
+_ELASTIC = (
+    "max_num_proc", "slots_per_host", "elastic_timeout", "reset_limit", "blacklist_cooldown_range",
+    "replace_slow_hosts",
+)  # fmt: skip
 _EXTERNAL = ("mpi_args", "binding_args")
 _COUNTS = ("num_proc", "min_num_proc", "max_num_proc", "slots_per_host", "ssh_port")
 _FILES = ("hostfile", "config_file", "host_discovery_script", "output_filename")
@@ -285,6 +288,8 @@ def make_elastic_settings(args: argparse.Namespace) -> ElasticSettings:
         raise ValueError(f"--max-np {most} must be at least -np {settings.num_proc}")
     if args.reset_limit is not None and args.reset_limit < 0:
         raise ValueError(f"--reset-limit {args.reset_limit} must be >= 0")
+    if args.replace_slow_hosts is not None and args.replace_slow_hosts < 0:
+        raise ValueError(f"--replace-slow-hosts {args.replace_slow_hosts} must be >= 0")
     check_cooldown_range(args.blacklist_cooldown_range)
     if args.host_discovery_script:
         discovery: HostDiscovery = HostDiscoveryScript(args.host_discovery_script, args.slots_per_host)
@@ -302,6 +307,7 @@ def make_elastic_settings(args: argparse.Namespace) -> ElasticSettings:
         reset_limit=args.reset_limit,
         cooldown_range=args.blacklist_cooldown_range,
         has_fixed_hosts=isinstance(discovery, FixedHosts),
+        slow_seconds=args.replace_slow_hosts,
     )
 
 

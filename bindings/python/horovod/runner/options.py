@@ -192,6 +192,8 @@ def _add_elastic(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--elastic-timeout", type=int, metavar="SECONDS", help=patience)
     resets = "how often the set of processes may change before the job ends"
     group.add_argument("--reset-limit", type=int, metavar="N", help=resets)
+    slow = "seconds for which the others wait for a host until other hosts' free slots take its place (default: never)"
+    group.add_argument("--replace-slow-hosts", type=int, metavar="SECONDS", help=slow)
     cooldown = "seconds until a host that failed is used again: MIN the first time, then longer, up to MAX"
     group.add_argument("--blacklist-cooldown-range", type=int, nargs=2, metavar=("MIN", "MAX"), help=cooldown)
 

@@ -26,23 +26,25 @@ _GENERATION, _RANK = whole(0, 2**63 - 1), whole(0, 2**31 - 1)
 
 @dataclass(frozen=True)
 class _Message:
-    """A worker's message: one of the five kinds, and its content."""
+    """A worker's message: one of the six kinds, and its content."""
 
     left: int | None = of(_GENERATION, default=None)
     formed: int | None = of(_GENERATION, default=None)
     failed: int | None = of(_GENERATION, default=None)
     lives: int | None = of(_GENERATION, default=None)
     synced: int | None = of(_GENERATION, default=None)
+    waits: int | None = of(_GENERATION, default=None)
     ready: bool = of(flag(), default=True)
     sync: bool = of(flag(), default=True)
     lost: int | None = of(optional(_RANK), default=None)
+    straggler: int = of(_RANK, default=0)
     may_go: list[int] | None = of(optional(listed(_RANK, 1 << 20)), default=None)
     text: str = of(text(), default="")
 
     def __post_init__(self) -> None:
-        told = (self.left, self.formed, self.failed, self.lives, self.synced)
+        told = (self.left, self.formed, self.failed, self.lives, self.synced, self.waits)
         if sum(each is not None for each in told) != 1:
-            raise Fault("says nothing, or several things", "one of left, formed, failed, lives, synced")
+            raise Fault("says nothing, or several things", "one of left, formed, failed, lives, synced, waits")
 
 
 _MESSAGE = modelled(_Message)
@@ -120,6 +122,7 @@ class Control:
                 elastic_timeout=settings.elastic_timeout,
                 reset_limit=settings.reset_limit,
                 has_fixed_hosts=settings.has_fixed_hosts,
+                slow_seconds=settings.slow_seconds,
                 make_cooldown=lambda: Cooldown(settings.cooldown_range),
             )
         )
@@ -154,6 +157,8 @@ class Control:
             self.membership.answered(number, now)
         elif message.synced is not None:
             self.membership.synced(number)
+        elif message.waits is not None:
+            self.membership.waited(message.waits, message.straggler, now)
 
     def carry_out(self) -> None:
         """Carry out the membership's actions."""

@@ -36,6 +36,7 @@ class Worker:
     since: float = 0.0  # the stage
     failure: str = ""  # why it could not form its last generation
     lost_rank: int | None = None  # which rank of that it did not hear
+    is_slow: bool = False  # the others have waited for its host for long: another slot is to take its place
     spares: set[Worker] | None = None  # whose state it knows others to have, who live; None: all have all of it
 
     @property
@@ -221,4 +222,5 @@ class Limits:
     elastic_timeout: float = 600.0
     reset_limit: int | None = None
     has_fixed_hosts: bool = False
+    slow_seconds: float | None = None
     make_cooldown: Callable[[], Cooldown] = Cooldown

@@ -40,6 +40,7 @@ _ANSWER_SECONDS = 10.0  # for one that does not leave, and may only be busy, to 
 _EXIT_NEWS_SECONDS = 1.0  # a worker's death may be told later than what it did to the others
 _NEWCOMER_SECONDS = 10.0  # newcomers that are ready wait so long for others that are starting
 _REMOVED_SECONDS = 30.0  # for a worker that was told to go
+_SLOW_GAP_SECONDS = 660.0  # a host that is slow is told of each five minutes; one that is not for twice that is well
 
 _PRESENT = (Stage.FORMING, Stage.TRAINING)  # in the generation, which it has not left
 
@@ -79,6 +80,7 @@ class Membership:
         self._suspects: dict[int, float] = {}  # by number: when it is taken for dead
         self._asked: dict[int, float] = {}  # by number: when it should have answered
         self._waits_since: float | None = None  # for slots
+        self._slow: dict[str, tuple[float, float]] = {}  # by host: when others waited for it first, and last
         self._judge_at: float | None = None
         self._said: set[str] = set()
         self._actions: list[Action] = []
@@ -152,6 +154,17 @@ class Membership:
         if number in self.workers:
             self.workers[number].has_state = True
 
+    def waited(self, generation: int, rank: int, now: float) -> None:
+        """Take note that the others wait for a rank of that generation in most steps, and have its host replaced."""
+        if self._limits.slow_seconds is None or generation != self.generation or rank >= len(self.members):
+            return
+        host = self.members[rank].host
+        first, last = self._slow.get(host, (now, now))
+        first = first if now - last <= _SLOW_GAP_SECONDS else now
+        self._slow[host] = (first, now)
+        if now - first >= self._limits.slow_seconds:
+            self._replace(host, now - first, now)
+
     def ended(self, number: int, status: int, now: float, how: str = "") -> None:
         """Take note that a worker's process has ended; a negative status is the signal that ended it."""
         worker = self.workers.pop(number, None)
@@ -222,6 +235,26 @@ class Membership:
             self._blacklist[host, slot] = self._limits.make_cooldown()
         return self._blacklist[host, slot]
 
+    def _replace(self, host: str, seconds: float, now: float) -> None:
+        """Have other slots take the place of those of a host, where enough of them are free."""
+        workers = [worker for worker in self.workers.values() if worker.host == host and worker.stage in _PRESENT]
+        free = [place for place in self._free_slots(now) if place[0] != host]
+        if not workers or workers[0].is_slow:
+            return
+        slow = f"Host {host} has kept the others waiting for {seconds:g} s"
+        if len(free) < len(workers):
+            text = f"{slow} and stays: of the {len(workers)} slots that could take its place {len(free)} are free."
+            if host not in self._said:
+                self._said.add(host)
+                self._do(Say(text))
+            return
+        for slot in range(self._hosts.get(host, 0)):
+            self._cooldown(host, slot).fail(now)
+        for worker in workers:
+            worker.is_slow = True
+        self._do(Say(f"{slow}. Other hosts' slots take its place."))
+        self._look(now)
+
     def _retire(self, reason: str) -> None:
         if any(worker.stage == Stage.FORMING for worker in self.workers.values()):
             self._do(Retire(self.generation, reason))
@@ -262,9 +295,9 @@ class Membership:
         ]
 
     def _surplus(self, now: float) -> list[Worker]:
-        """Return the workers whose slot is gone; not the last one that has the job's state, none where too few stay."""
+        """Return the workers whose slot is gone, or slow; not the last that has the state, none where too few stay."""
         stays = [worker for worker in self.workers.values() if worker.stage != Stage.REMOVED]
-        gone = [worker for worker in stays if worker.slot >= self._hosts.get(worker.host, 0)]
+        gone = [worker for worker in stays if worker.is_slow or worker.slot >= self._hosts.get(worker.host, 0)]
         if gone and len(stays) - len(gone) + len(self._free_slots(now)) < self._limits.min_num_proc:
             text = f"Discovery leaves fewer than {self._limits.min_num_proc} slots: the workers that there are go on."
             if text not in self._said:
@@ -392,6 +425,9 @@ class Membership:
         if any(worker.stage != Stage.TRAINING for worker in living):
             return
         newcomers = [worker for worker in self.workers.values() if worker.stage == Stage.WAITING]
+        is_replaced = any(worker.stage == Stage.STARTING for worker in self.workers.values())
+        if is_replaced and all(worker.is_slow for worker in surplus):
+            surplus = []  # until those that take their place are there
         waited = any(now >= worker.since + _NEWCOMER_SECONDS for worker in newcomers)
         flags = HostUpdateResult.no_update
         if any(worker in living for worker in surplus):

@@ -28,6 +28,8 @@ class ElasticSettings(Settings):
         Seconds after which a slot that has failed is used again; never without.
     has_fixed_hosts : bool
         Discovery finds the same hosts each time.
+    slow_seconds : float or None
+        For how long the others wait for a host until slots that are free elsewhere take its place; None: for ever.
     """
 
     discovery: HostDiscovery | None = None
@@ -37,3 +39,4 @@ class ElasticSettings(Settings):
     reset_limit: int | None = None
     cooldown_range: Sequence[int] | None = None
     has_fixed_hosts: bool = False
+    slow_seconds: float | None = None

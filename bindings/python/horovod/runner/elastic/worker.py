@@ -20,6 +20,7 @@ from horovod.runner.util.threads import signals_blocked
 _FD_VARIABLE = "_RODA_ELASTIC_FD"
 # The variables of a worker that an ElasticDriver's caller started; the launcher's own workers get a descriptor.
 _DRIVEN = ("HOROVOD_ELASTIC", "HOROVOD_GLOO_RENDEZVOUS_PORT", HOROVOD_SECRET_KEY)
+TELLS_STRAGGLERS = "_RODA_TELLS_STRAGGLERS"  # in the environment of workers whose launcher replaces slow hosts
 _MOST_OF_TEXT = 1 << 16  # of an error, that the launcher is told
 _CUT_OFF = ("cannot reach the rendezvous", "lost the rendezvous")  # how the reason of one without a way there begins
 
@@ -244,6 +245,12 @@ class WorkerNotificationManager:
         channel = self.channel()
         if channel is not None:
             channel.tell(synced=channel.generation)
+
+    def waits_for(self, rank: int) -> None:
+        """Tell the launcher of a rank that the others wait for; rank 0 alone does."""
+        channel = self.channel()
+        if channel is not None and os.environ.get("HOROVOD_RANK") == "0":
+            channel.tell(waits=channel.generation, straggler=rank)
 
     def _on_notice(self, generation: int, timestamp: float, flags: int) -> None:
         with self._lock:
