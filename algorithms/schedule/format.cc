@@ -18,9 +18,9 @@ namespace {
 
 bool has(const Range& range, Space space, std::int32_t chunk) { return overlap(range, {space, chunk, 1}); }
 
-// Whether the rank goes on with the chunk as it is after step `step` of the lane.
-bool is_kept(const std::vector<Step>& steps, std::size_t step, Space space, std::int32_t chunk) {
-  for (std::size_t i = step + 1; i < steps.size(); ++i) {
+// Whether the rank goes on with the chunk as it is before step `next` of the lane.
+bool is_kept(const std::vector<Step>& steps, std::size_t next, Space space, std::int32_t chunk) {
+  for (std::size_t i = next; i < steps.size(); ++i) {
     const Step& later = steps[i];
     if (later.kind == StepKind::kSend) continue;
     const bool is_read =
@@ -36,9 +36,12 @@ class Formatter {
  public:
   Formatter(const std::vector<Step>& steps, std::int32_t format) : steps_(steps), format_(format) {}
 
-  std::vector<Step> run() {
+  // `own`: chunks of contributions that are rounded where the rank goes on with them, once others have been sent.
+  std::vector<Step> run(std::int32_t own) {
+    bool has_begun = false;
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       Step step = steps_[i];
+      if (step.kind != StepKind::kSend && !std::exchange(has_begun, true)) round_own(i, own);
       const bool is_message = needs_of(step.kind) == kNeedsMessages && step.src.count + step.dst.count > 0;
       if (step.kind == StepKind::kSend && must_round(i)) {
         made_.push_back(step::round(step.src, format_));
@@ -57,9 +60,17 @@ class Formatter {
     for (std::int32_t chunk = sent.first; chunk < sent.first + sent.count; ++chunk) {
       const auto known = rounded_.find({sent.space, chunk});
       const bool is_rounded = known != rounded_.end() && known->second;
-      if (!is_rounded && is_kept(steps_, step, sent.space, chunk)) return true;
+      if (!is_rounded && is_kept(steps_, step + 1, sent.space, chunk)) return true;
     }
     return false;
+  }
+
+  void round_own(std::size_t next, std::int32_t chunks) {
+    for (std::int32_t chunk = 0; chunk < chunks; ++chunk) {
+      if (rounded_.contains({Space::kOutput, chunk}) || !is_kept(steps_, next, Space::kOutput, chunk)) continue;
+      made_.push_back(step::round(output(chunk), format_));
+      mark(output(chunk), true);
+    }
   }
 
   void mark(const Range& range, bool rounded) {
@@ -99,7 +110,7 @@ std::deque<Formatted> all_formatted() {
       made.algorithm.format = format;
       made.algorithm.in_rank_order = false;  // its bits are no other algorithm's
       made.algorithm.make = [base, format, name = made.name](int rank, int size, int root) {
-        Schedule schedule = with_format(base->make(rank, size, root), format);
+        Schedule schedule = with_format(base->make(rank, size, root), format, base->in_rank_order);
         schedule.algorithm = name;
         return schedule;
       };
@@ -113,8 +124,9 @@ std::deque<Formatted> all_formatted() {
 
 }  // namespace
 
-Schedule with_format(Schedule schedule, std::int32_t format) {
-  for (Lane& lane : schedule.lanes) lane.steps = Formatter(lane.steps, format).run();
+Schedule with_format(Schedule schedule, std::int32_t format, bool rounds_own) {
+  const std::int32_t own = rounds_own ? schedule.chunks : 0;
+  for (Lane& lane : schedule.lanes) lane.steps = Formatter(lane.steps, format).run(own);
   return schedule;
 }
 

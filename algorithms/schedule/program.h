@@ -119,7 +119,7 @@ struct Program : Outline {
   bool sums_own_chunks = false;
   std::uint32_t needs = 0;    // Needs bits
   bool is_native = false;     // a transport's own collective, which has no lanes
-  bool is_formatted = false;  // some message has a wire format
+  bool is_formatted = false;  // some message has a wire format; of a composition, of any of its ranks
 
   std::vector<LaneProgram> lanes;
   std::vector<Source> sources;

@@ -15,6 +15,7 @@
 #include "core/bootstrap/store.h"
 #include "core/execute/group.h"
 #include "core/execute/stage.h"
+#include "core/launch/wire_memory.h"
 #include "core/negotiate/negotiator.h"
 #include "core/plan/plan.h"
 
@@ -99,6 +100,7 @@ class SetRuntime {
     execute::Stages stages;                           // that run the program
   };
   Route& route(const Use& use) { return routes_[use]; }
+  WireMemory& wire_memory() { return wire_memory_; }
   // The plan that a launch runs, and the groups that it runs over.
   struct Binding {
     Work work;
@@ -149,6 +151,7 @@ class SetRuntime {
   // By transport, members and placement.
   std::map<std::tuple<std::string, std::vector<std::int32_t>, std::int32_t>, std::unique_ptr<Group>> groups_;
   std::map<Use, Route> routes_;  // over the groups
+  WireMemory wire_memory_;
   struct Kept {
     negotiate::AgreedPtr head;
     std::size_t bytes = 0;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/multi/engine/rank.h"
@@ -106,6 +107,46 @@ TEST(Format, IsWhatTheOperationAsksFor) {
       const double off = off_by(outputs[i]);
       EXPECT_LE(off, is_int4 ? kBoundOfInt4 : kBound) << names[i];
       EXPECT_GT(off, is_int4 ? kLeastOfInt4 : 1e-5) << names[i];
+    }
+  }
+}
+
+// Whatever they share a bucket with: tiny gradients beside large ones, whose owners change with the bucket, and a NaN.
+TEST(Format, GivesTensorsBitsThatDoNotDependOnTheirNeighbours) {
+  constexpr std::pair<std::size_t, float> kTensors[] = {{10, 1e-4F},   {300, 1e6F}, {1, 1e-3F},  {70'001, 1.0F},
+                                                        {4000, 1e-6F}, {5, NAN},    {2049, 1e3F}};
+  for (const std::int32_t format : {RODA_WIRE_INT8, RODA_WIRE_INT4, RODA_WIRE_FP8, RODA_WIRE_BF16}) {
+    std::vector<std::vector<float>> inputs, outputs;
+    std::vector<std::vector<std::int64_t>> shapes;
+    std::vector<std::string> names;
+    for (const auto& [count, scale] : kTensors) {
+      std::vector<float>& input = inputs.emplace_back(noise(rank(), count));
+      for (float& value : input) value *= std::isnan(scale) ? 1.0F : scale;
+      if (std::isnan(scale) && rank() == size() - 1) input[3] = scale;
+      outputs.emplace_back(count);
+      shapes.push_back({static_cast<std::int64_t>(count)});
+      names.push_back(std::to_string(count) + roda_wire_formats[format].name);
+    }
+    std::vector<roda_op> ops;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      ops.push_back(make_op(RODA_ALLREDUCE, names[i], shapes[i], inputs[i].data(), outputs[i].data()));
+      ops.back().op = RODA_AVERAGE;
+      ops.back().wire_format = format;
+    }
+    roda_handle handle = 0;
+    ASSERT_EQ(submit(ops, &handle).code, RODA_OK);
+    ASSERT_EQ(wait(handle).code, RODA_OK);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::vector<float> alone(inputs[i].size());
+      const std::string name = names[i] + " alone";
+      roda_op op = make_op(RODA_ALLREDUCE, name, shapes[i], inputs[i].data(), alone.data());
+      op.op = RODA_AVERAGE;
+      op.wire_format = format;
+      ASSERT_EQ(run(op).code, RODA_OK);
+      EXPECT_EQ(std::memcmp(alone.data(), outputs[i].data(), alone.size() * sizeof(float)), 0) << name;
+      const bool has_nan = std::isnan(kTensors[i].second);
+      EXPECT_EQ(std::ranges::any_of(outputs[i], [](float value) { return std::isnan(value); }), has_nan) << name;
+      EXPECT_TRUE(has_nan || std::ranges::any_of(outputs[i], [](float value) { return value != 0; })) << name;
     }
   }
 }
