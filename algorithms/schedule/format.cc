@@ -22,7 +22,10 @@ bool has(const Range& range, Space space, std::int32_t chunk) { return overlap(r
 bool is_kept(const std::vector<Step>& steps, std::size_t next, Space space, std::int32_t chunk) {
   for (std::size_t i = next; i < steps.size(); ++i) {
     const Step& later = steps[i];
-    if (later.kind == StepKind::kSend) continue;
+    if (later.kind == StepKind::kSend) {
+      if (has(later.src, space, chunk)) return true;  // and must be rounded as now
+      continue;
+    }
     const bool is_read =
         has(later.src, space, chunk) || (later.kind == StepKind::kReduce && has(later.dst, space, chunk));
     if (is_read) return true;
@@ -48,6 +51,7 @@ class Formatter {
         mark(step.src, true);
       }
       if (is_message) step.format = format_;
+      step.is_lossy = step.kind == StepKind::kSend && is_message && is_unrounded(step.src);
       made_.push_back(step);
       if (writes_locally(step.kind)) mark(step.dst, step.kind == StepKind::kRecv);
     }
@@ -55,12 +59,22 @@ class Formatter {
   }
 
  private:
+  bool is_rounded(Space space, std::int32_t chunk) const {
+    const auto known = rounded_.find({space, chunk});
+    return known != rounded_.end() && known->second;
+  }
+
+  bool is_unrounded(const Range& range) const {
+    for (std::int32_t chunk = range.first; chunk < range.first + range.count; ++chunk) {
+      if (is_rounded(range.space, chunk)) return false;
+    }
+    return true;
+  }
+
   bool must_round(std::size_t step) const {
     const Range& sent = steps_[step].src;
     for (std::int32_t chunk = sent.first; chunk < sent.first + sent.count; ++chunk) {
-      const auto known = rounded_.find({sent.space, chunk});
-      const bool is_rounded = known != rounded_.end() && known->second;
-      if (!is_rounded && is_kept(steps_, step + 1, sent.space, chunk)) return true;
+      if (!is_rounded(sent.space, chunk) && is_kept(steps_, step + 1, sent.space, chunk)) return true;
     }
     return false;
   }
@@ -145,6 +159,12 @@ std::string unformattable(const Algorithm& algorithm) {
     return std::string(algorithm.name) + " works on its peers' memory and sends nothing that could have a format";
   }
   return "";
+}
+
+bool rounds_apart(const Algorithm& formatted, int size) {
+  const std::string name(formatted.name);
+  const Algorithm* drawn = find_formatted(formatted.collective, name.substr(0, name.find('/')) + "/int8_stochastic");
+  return drawn != nullptr && rounding_of(*drawn, size).wrong.empty();
 }
 
 const Algorithm* find_formatted(Collective collective, std::string_view name) {

@@ -41,6 +41,9 @@ struct Rounding {
 };
 const Rounding& rounding_of(const Algorithm& formatted, int size);
 
+// Whether all ranks end with the same bits although each rounds in its own way: no two round the same sum.
+bool rounds_apart(const Algorithm& formatted, int size);
+
 // The most that a sum is off by when each contribution is rounded so many times: as a share of the sum, over the ranks,
 // of the largest magnitudes of their blocks.
 double error_bound(std::int32_t format, int roundings);

@@ -26,6 +26,7 @@ Status LaunchRun::connect(Planner* planner, Contexts* contexts, bool* ready) {
     const Shape& shape = set_->options().shape;
     if (route.program == nullptr) {
       RODA_RETURN_IF_ERROR(program_of(plan(), shape, shape.self(), bound_.use.root, &route.program));
+      route.feeds_back = route.program->is_formatted && feeds_back(plan(), shape);
     }
     if (route.groups.empty()) RODA_RETURN_IF_ERROR(find_groups(contexts, &route));
     if (route.groups.empty()) return {};

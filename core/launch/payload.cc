@@ -213,7 +213,11 @@ void Payload::lay_out_bucket() {
 void Payload::list_wire_tensors(bool are_laid_out, execute::StageArgs* args) {
   wire_tensors_.clear();
   for (std::size_t i = 0; i < launch_->tensors.size(); ++i) {
-    wire_tensors_.push_back(means_.wire->next(launch_->tensors[i]->name, are_laid_out ? begins_[i] : 0));
+    const negotiate::Agreed& tensor = *launch_->tensors[i];
+    const auto elements = static_cast<std::size_t>(tensor.elements(0));
+    execute::WireTensor& listed =
+        wire_tensors_.emplace_back(means_.wire->next(tensor.name, elements, means_.feeds_back));
+    if (are_laid_out) listed.begin = begins_[i];
   }
   args->wire.tensors = wire_tensors_;
 }

@@ -50,6 +50,7 @@ class Payload {
     bool needs_all_counts = false;                        // of an alltoall: from each rank to each
     std::size_t grain = execute::kLine;                   // bytes: tensors of a bucket begin on multiples of it
     WireMemory* wire = nullptr;                           // null: no message has a wire format
+    bool feeds_back = false;                              // what messages lose
     PayloadBuffers* buffers = nullptr;                    // of its stream; null: its own
   };
   // Takes a launch on: operations of this rank, one per tensor; null where it joined and supplies zeros. All of that

@@ -58,6 +58,7 @@ class SetRuntime {
     std::uint64_t generation = 0;
     std::uint64_t timeout_ns = 0;
     std::string address;  // where other hosts reach this one; empty: not known
+    ResidualBudget* residuals = nullptr;
     execute::ExecuteOptions execute;
   };
   SetRuntime(Options options, Store* store);
@@ -92,6 +93,7 @@ class SetRuntime {
   // What this rank does in a plan, and over what. The first launch that needs a route makes the program.
   struct Route {
     std::shared_ptr<const schedule::Program> program;
+    bool feeds_back = false;
     // Once the groups are formed.
     std::vector<execute::TransportGroup*> groups;  // [stage of the plan] null where there is nothing to do
     Needs needs;

@@ -112,6 +112,25 @@ Formats formats_of(const Plan& plan, const PlanQuery& q) {
   return all;
 }
 
+bool feeds_back(const Plan& plan, const Shape& shape) {
+  bool has_any = false;
+  for (std::size_t number = 0; number < plan.stages.size(); ++number) {
+    const PlanStage& stage = plan.stages[number];
+    const bool is_formatted = stage.algorithm != nullptr && stage.algorithm->format != RODA_WIRE_NONE;
+    // Behind an allreduce several ranks have the same sums.
+    if (!is_formatted && stage.collective == RODA_ALLREDUCE) return false;
+    if (!is_formatted) continue;
+    if (stage.algorithm->format != RODA_WIRE_INT8 && stage.algorithm->format != RODA_WIRE_INT4) return false;
+    std::vector<std::int32_t> sizes{shape.size()};
+    if (plan.is_composed()) {
+      sizes = shape.grid(plan.composition.name).sizes(plan.composition.stages[number].axis);
+    }
+    has_any = std::ranges::all_of(sizes, [&](int size) { return schedule::rounds_apart(*stage.algorithm, size); });
+    if (!has_any) return false;
+  }
+  return has_any;
+}
+
 std::string Plan::describe() const {
   std::string text;
   for (std::size_t number = 0; number < stages.size(); ++number) {
