@@ -436,8 +436,12 @@ void Engine::started(const LaunchRun& run) {
   if (!timeline_.active()) return;
   const negotiate::Launch& launch = run.launch();
   const std::string which = roda::format("{{\"launch\": {}, \"set\": {}", launch.sequence, launch.set);
-  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}}}",
-                                          json_quote(run.what_runs()), launch.tensors.size(), run.bytes());
+  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}", json_quote(run.what_runs()),
+                                          launch.tensors.size(), run.bytes());
+  if (const Formats& formats = run.formats(); !formats.names.empty()) {
+    args += roda::format(", \"bytes_meant\": {}, \"bytes_sent\": {}", formats.meant, formats.sent);
+  }
+  args += "}";
   for (const auto& tensor : launch.tensors) {
     timeline_.started(tensor->name, run.activity(), args);
     args = which + "}";  // the first one's tells of all

@@ -23,7 +23,7 @@ std::size_t grain_of(const schedule::Program& program) {
 
 namespace {
 
-std::size_t units_of(std::size_t bytes, std::size_t unit = kLine) { return (bytes + unit - 1) / unit; }
+std::size_t units_of(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit; }
 
 // Elements of a block of the rank.
 std::size_t length(const schedule::Outline& of, const StageArgs& args, const schedule::Block& block) {
@@ -189,22 +189,22 @@ void Layout::map_scratch(std::size_t slice, const SpaceMap& output, SpaceMap* sc
   }
 }
 
-// Whole grains or lines, divided among slices and chunks, rounded up.
+// Whole grains, divided among slices and chunks, rounded up.
 std::size_t Layout::most_bytes(Space space, std::int32_t first, std::int32_t count) const {
   if (is_vector_) {
     const std::size_t units = units_of(std::min(slice_bytes_, count_ * element_), grain_) + 1;
     return ((units * index(count) + index(chunks_) - 1) / index(chunks_) + 1) * grain_;
   }
   const std::vector<std::size_t>& all = blocks(space);
-  std::size_t lines = 0;
+  std::size_t units = 0;
   for (std::size_t c = index(first); c < index(first + count); ++c) {
-    lines += (units_of(all[c] * element_) + slices_ - 1) / slices_;
+    units += (units_of(all[c] * element_, grain_) + slices_ - 1) / slices_;
   }
-  return lines * kLine;
+  return units * grain_;
 }
 
 std::size_t Layout::longest_part() const {
-  return (units_of(longest_ * element_) + slices_ - 1) / slices_ * (kLine / element_);
+  return (units_of(longest_ * element_, grain_) + slices_ - 1) / slices_ * (grain_ / element_);
 }
 
 }  // namespace roda::execute

@@ -73,6 +73,17 @@ Status LaunchRun::find_plan(Planner* planner) {
   return {};
 }
 
+const Formats& LaunchRun::formats() const {
+  static const Formats none;
+  if (bound_.route == nullptr || !bound_.route->program->is_formatted) return none;
+  const auto [found, is_new] = bound_.route->formats.try_emplace(launch_.bytes);
+  if (!is_new) return found->second;
+  PlanQuery query;
+  query.bytes = launch_.bytes;
+  query.lie_on(set_->options().shape);
+  return found->second = formats_of(plan(), query);
+}
+
 // The groups that the plan's stages run over. All are asked for before one is waited for: they form side by side.
 Status LaunchRun::find_groups(Contexts* contexts, SetRuntime::Route* route) const {
   std::vector<execute::TransportGroup*> groups(plan().stages.size());

@@ -94,6 +94,7 @@ class SetRuntime {
   struct Route {
     std::shared_ptr<const schedule::Program> program;
     bool feeds_back = false;
+    std::map<std::size_t, Formats> formats;  // of launches of so many bytes that somebody has asked about
     // Once the groups are formed.
     std::vector<execute::TransportGroup*> groups;  // [stage of the plan] null where there is nothing to do
     Needs needs;
