@@ -182,6 +182,10 @@ Program Compiler::empty(std::int32_t rank) const {
   const bool is_cut = schedule::is_cut(plan_.collective);
   Program made{{plan_.name, plan_.collective, rank, grid_.ranks(), root_, is_cut ? chunks_ : grid_.ranks()}};
   made.in_place = false;
+  made.is_formatted = std::ranges::any_of(plan_.stages, [](const Stage& stage) {
+    const schedule::Algorithm* algorithm = schedule::find_algorithm(stage.collective, stage.algorithm);
+    return algorithm != nullptr && algorithm->format != RODA_WIRE_NONE;
+  });
   made.stages = static_cast<std::int32_t>(plan_.stages.size());
   made.lanes.resize(1);
   return made;

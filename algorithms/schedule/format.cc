@@ -18,11 +18,14 @@ namespace {
 
 bool has(const Range& range, Space space, std::int32_t chunk) { return overlap(range, {space, chunk, 1}); }
 
-// Whether the rank goes on with the chunk as it is after step `step` of the lane.
-bool is_kept(const std::vector<Step>& steps, std::size_t step, Space space, std::int32_t chunk) {
-  for (std::size_t i = step + 1; i < steps.size(); ++i) {
+// Whether the rank goes on with the chunk as it is before step `next` of the lane.
+bool is_kept(const std::vector<Step>& steps, std::size_t next, Space space, std::int32_t chunk) {
+  for (std::size_t i = next; i < steps.size(); ++i) {
     const Step& later = steps[i];
-    if (later.kind == StepKind::kSend) continue;
+    if (later.kind == StepKind::kSend) {
+      if (has(later.src, space, chunk)) return true;  // and must be rounded as now
+      continue;
+    }
     const bool is_read =
         has(later.src, space, chunk) || (later.kind == StepKind::kReduce && has(later.dst, space, chunk));
     if (is_read) return true;
@@ -36,15 +39,19 @@ class Formatter {
  public:
   Formatter(const std::vector<Step>& steps, std::int32_t format) : steps_(steps), format_(format) {}
 
-  std::vector<Step> run() {
+  // `own`: chunks of contributions that are rounded where the rank goes on with them, once others have been sent.
+  std::vector<Step> run(std::int32_t own) {
+    bool has_begun = false;
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       Step step = steps_[i];
+      if (step.kind != StepKind::kSend && !std::exchange(has_begun, true)) round_own(i, own);
       const bool is_message = needs_of(step.kind) == kNeedsMessages && step.src.count + step.dst.count > 0;
       if (step.kind == StepKind::kSend && must_round(i)) {
         made_.push_back(step::round(step.src, format_));
         mark(step.src, true);
       }
       if (is_message) step.format = format_;
+      step.is_lossy = step.kind == StepKind::kSend && is_message && is_unrounded(step.src);
       made_.push_back(step);
       if (writes_locally(step.kind)) mark(step.dst, step.kind == StepKind::kRecv);
     }
@@ -52,14 +59,32 @@ class Formatter {
   }
 
  private:
+  bool is_rounded(Space space, std::int32_t chunk) const {
+    const auto known = rounded_.find({space, chunk});
+    return known != rounded_.end() && known->second;
+  }
+
+  bool is_unrounded(const Range& range) const {
+    for (std::int32_t chunk = range.first; chunk < range.first + range.count; ++chunk) {
+      if (is_rounded(range.space, chunk)) return false;
+    }
+    return true;
+  }
+
   bool must_round(std::size_t step) const {
     const Range& sent = steps_[step].src;
     for (std::int32_t chunk = sent.first; chunk < sent.first + sent.count; ++chunk) {
-      const auto known = rounded_.find({sent.space, chunk});
-      const bool is_rounded = known != rounded_.end() && known->second;
-      if (!is_rounded && is_kept(steps_, step, sent.space, chunk)) return true;
+      if (!is_rounded(sent.space, chunk) && is_kept(steps_, step + 1, sent.space, chunk)) return true;
     }
     return false;
+  }
+
+  void round_own(std::size_t next, std::int32_t chunks) {
+    for (std::int32_t chunk = 0; chunk < chunks; ++chunk) {
+      if (rounded_.contains({Space::kOutput, chunk}) || !is_kept(steps_, next, Space::kOutput, chunk)) continue;
+      made_.push_back(step::round(output(chunk), format_));
+      mark(output(chunk), true);
+    }
   }
 
   void mark(const Range& range, bool rounded) {
@@ -99,7 +124,7 @@ std::deque<Formatted> all_formatted() {
       made.algorithm.format = format;
       made.algorithm.in_rank_order = false;  // its bits are no other algorithm's
       made.algorithm.make = [base, format, name = made.name](int rank, int size, int root) {
-        Schedule schedule = with_format(base->make(rank, size, root), format);
+        Schedule schedule = with_format(base->make(rank, size, root), format, base->in_rank_order);
         schedule.algorithm = name;
         return schedule;
       };
@@ -113,8 +138,9 @@ std::deque<Formatted> all_formatted() {
 
 }  // namespace
 
-Schedule with_format(Schedule schedule, std::int32_t format) {
-  for (Lane& lane : schedule.lanes) lane.steps = Formatter(lane.steps, format).run();
+Schedule with_format(Schedule schedule, std::int32_t format, bool rounds_own) {
+  const std::int32_t own = rounds_own ? schedule.chunks : 0;
+  for (Lane& lane : schedule.lanes) lane.steps = Formatter(lane.steps, format).run(own);
   return schedule;
 }
 
@@ -133,6 +159,12 @@ std::string unformattable(const Algorithm& algorithm) {
     return std::string(algorithm.name) + " works on its peers' memory and sends nothing that could have a format";
   }
   return "";
+}
+
+bool rounds_apart(const Algorithm& formatted, int size) {
+  const std::string name(formatted.name);
+  const Algorithm* drawn = find_formatted(formatted.collective, name.substr(0, name.find('/')) + "/int8_stochastic");
+  return drawn != nullptr && rounding_of(*drawn, size).wrong.empty();
 }
 
 const Algorithm* find_formatted(Collective collective, std::string_view name) {

@@ -13,15 +13,17 @@
 
 namespace roda::schedule {
 
-// Blocks of a message begin at multiples of this many elements of the data, however that is cut.
+// Blocks of a message, and the tensors of a bucket, begin at multiples of this many elements of the data, however that
+// is cut.
 inline constexpr std::size_t kFormatGrain = 256;
 
 // Groups that are larger run unformatted: proofs take time.
 inline constexpr int kMostFormatted = 64;
 
 // All messages of the schedule in the format. Whoever sends what it goes on with rounds that first: every rank has it
-// as the message says.
-Schedule with_format(Schedule schedule, std::int32_t format);
+// as the message says. `rounds_own`: so does who goes on with a contribution of its own that it sends to nobody, so
+// that each contribution is rounded as often, whoever sums it up.
+Schedule with_format(Schedule schedule, std::int32_t format, bool rounds_own);
 
 // nullopt: no format of that name.
 std::optional<std::int32_t> find_format(std::string_view name);
@@ -38,6 +40,9 @@ struct Rounding {
   int most = 0;       // roundings that some contribution goes through, at most
 };
 const Rounding& rounding_of(const Algorithm& formatted, int size);
+
+// Whether all ranks end with the same bits although each rounds in its own way: no two round the same sum.
+bool rounds_apart(const Algorithm& formatted, int size);
 
 // The most that a sum is off by when each contribution is rounded so many times: as a share of the sum, over the ranks,
 // of the largest magnitudes of their blocks.

@@ -65,6 +65,7 @@ struct Op {
   std::uint32_t sources = 0;
   std::uint32_t step = 0;  // of the schedule's lane
   std::int32_t format = RODA_WIRE_NONE;
+  bool is_lossy = false;  // Step's
   friend bool operator==(const Op&, const Op&) = default;
 };
 
@@ -119,7 +120,7 @@ struct Program : Outline {
   bool sums_own_chunks = false;
   std::uint32_t needs = 0;    // Needs bits
   bool is_native = false;     // a transport's own collective, which has no lanes
-  bool is_formatted = false;  // some message has a wire format
+  bool is_formatted = false;  // some message has a wire format; of a composition, of any of its ranks
 
   std::vector<LaneProgram> lanes;
   std::vector<Source> sources;

@@ -311,6 +311,18 @@ std::string Table::Rule::selector() const {
   return text;
 }
 
+std::string Table::bans() const {
+  std::string text;
+  for (const Rule& rule : rules_) {
+    std::string options;
+    for (std::size_t i = 0; i < rule.options.size(); ++i) {
+      if (rule.forbidden[i]) options += (options.empty() ? " = !" : ", !") + rule.options[i].text();
+    }
+    if (!options.empty()) text += (text.empty() ? "" : "; ") + rule.selector() + options;
+  }
+  return text;
+}
+
 std::string Table::to_text() const {
   std::string text;
   for (const Rule& rule : rules_) {

@@ -7,11 +7,13 @@
 namespace roda::select {
 namespace {
 
-bool matches(const Table::Rule& rule, const Query& query) {
+bool matches_but_for_place(const Table::Rule& rule, const Query& query) {
   return rule.collective == query.collective && (!rule.memory || *rule.memory == query.memory) &&
-         (!rule.between || query.between) && query.bytes >= rule.from &&
-         (query.bytes < rule.to || rule.to == SIZE_MAX) && query.size >= rule.min_ranks && query.size <= rule.max_ranks;
+         query.bytes >= rule.from && (query.bytes < rule.to || rule.to == SIZE_MAX) && query.size >= rule.min_ranks &&
+         query.size <= rule.max_ranks;
 }
+
+bool has_format(const Option& option) { return option.algorithm.find('/') != std::string::npos; }
 
 std::string missing_words(std::uint32_t missing) {
   static constexpr std::pair<std::uint32_t, const char*> kWords[] = {{schedule::kNeedsMessages, "messages"},
@@ -85,6 +87,17 @@ class Ranking {
     for (std::size_t i = 0; i < rule.options.size(); ++i) consider_all(rule.options[i], selector);
   }
 
+  // Formats that were asked for by a rule for other places: whoever misses them is told why.
+  void pass_over(const Table::Rule& rule) {
+    for (std::size_t i = 0; i < rule.options.size(); ++i) {
+      const Option& option = rule.options[i];
+      if (rule.forbidden[i] || !has_format(option) || seen(option)) continue;
+      verdicts_.push_back({option, false,
+                           rule.selector() + " holds where each rank is on a host of its own, as in a composition's " +
+                               "part between hosts"});
+    }
+  }
+
   std::vector<Verdict> take() { return std::move(verdicts_); }
 
  private:
@@ -109,7 +122,8 @@ class Ranking {
     if (seen(option)) return;
     for (const Ban& ban : bans_) {
       const bool hit = ban.option.transport == kAnyTransport || ban.option.transport == option.transport;
-      if (!hit || ban.option.algorithm != option.algorithm) continue;
+      const bool is_it = option.algorithm == ban.option.algorithm;
+      if (!hit || (!is_it && !option.algorithm.starts_with(ban.option.algorithm + "/"))) continue;
       verdicts_.push_back({option, false, "forbidden by " + ban.selector});
       return;
     }
@@ -138,7 +152,12 @@ Table Table::overridden_by(const Table& user) const {
 std::vector<Verdict> Table::rank(const Query& query, const std::vector<Offer>& offers) const {
   Ranking ranking(query, offers);
   for (const Rule& rule : rules_) {
-    if (matches(rule, query)) ranking.apply(rule);
+    if (!matches_but_for_place(rule, query)) continue;
+    if (rule.between && !query.between) {
+      ranking.pass_over(rule);
+    } else {
+      ranking.apply(rule);
+    }
   }
   return ranking.take();
 }

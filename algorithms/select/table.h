@@ -9,9 +9,9 @@
 // that crosses between hosts. format: of the messages (roda_wire_formats), of allreduces between hosts alone.
 // transport may be '*' (any offered, in order of preference); algorithm may be "native". The transport "levels" stands
 // for compositions over hosts ("hierarchical", "two_step", "torus"), whose parts this table chooses in turn. A leading
-// '!' before an option forbids it. Example: allreduce@host:0-64K[2-16] = shm/oneshot, gloo/recursive_doubling The first
-// matching rule decides; a user's rules come before the defaults, and the rest of the defaults stay as fallbacks. There
-// are no ties: order is the order of writing.
+// '!' before an option forbids it, and without a format, in every format. Example: allreduce@host:0-64K[2-16] =
+// shm/oneshot, gloo/recursive_doubling The first matching rule decides; a user's rules come before the defaults, and
+// the rest of the defaults stay as fallbacks. There are no ties: order is the order of writing.
 #pragma once
 
 #include <cstddef>
@@ -86,6 +86,9 @@ class Table {
 
   // Every option the rules give for the query, expanded over the offers, without repeats. May hold no usable one.
   std::vector<Verdict> rank(const Query& query, const std::vector<Offer>& offers) const;
+
+  // What its rules forbid, in the grammar: "allreduce = !gloo/ring; ...". Empty: nothing.
+  std::string bans() const;
 
   // In the grammar; parse(to_text()) is the same table.
   std::string to_text() const;

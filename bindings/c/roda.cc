@@ -284,6 +284,13 @@ int32_t roda_lend_memory(int32_t process_set, uint64_t bytes, void** data, void*
   return RODA_OK;
 }
 
+int32_t roda_reset_wire_residuals(void) {
+  const EngineRef engine = Process::get().running();
+  if (!engine.check().ok()) return -1;
+  engine->reset_wire_residuals();
+  return 1;
+}
+
 void roda_give_memory_back(void* owner) {
   if (owner != nullptr) static_cast<roda::execute::LentMemory*>(owner)->give_back();
 }

@@ -251,6 +251,9 @@ RODA_API int32_t roda_transport_usable(const char* name);
 /* 1 when tensors in memory of that roda_memory_kind can be submitted on this machine. Callable before init. */
 RODA_API int32_t roda_device_usable(int32_t memory_kind);
 
+/* What this rank's messages in wire formats have lost so far is forgotten, instead of added to what is sent next. */
+RODA_API int32_t roda_reset_wire_residuals(void); /* 1, -1 not initialised */
+
 /* --- timeline (Chrome trace) -------------------------------------------------------------------------------------- */
 
 RODA_API int32_t roda_start_timeline(const char* path, int32_t mark_cycles); /* 1, -1 not initialised, -2 not armed */

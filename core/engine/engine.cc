@@ -51,6 +51,7 @@ Engine::Engine(Parts parts)
   hold_.set_window(std::chrono::duration<double, std::milli>(parts_.knobs.cycle_time_ms.value_or(0)));
   demand_.quiet().set_window(std::max<std::chrono::duration<double, std::milli>>(hold_.window(), BucketDemand::kQuiet));
   static_cast<void>(bells_.watch(parts_.control->fd()));
+  residuals_.left = static_cast<std::size_t>(parts_.knobs.wire_residual_bytes);
   open_set(0, negotiator_.members(0));
   for (const auto& ranks : parts_.static_sets) open_set(negotiator_.add_static_set(ranks), ranks);
   const std::string& timeline = parts_.knobs.timeline;
@@ -435,8 +436,12 @@ void Engine::started(const LaunchRun& run) {
   if (!timeline_.active()) return;
   const negotiate::Launch& launch = run.launch();
   const std::string which = roda::format("{{\"launch\": {}, \"set\": {}", launch.sequence, launch.set);
-  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}}}",
-                                          json_quote(run.what_runs()), launch.tensors.size(), run.bytes());
+  std::string args = which + roda::format(", \"plan\": {}, \"tensors\": {}, \"bytes\": {}", json_quote(run.what_runs()),
+                                          launch.tensors.size(), run.bytes());
+  if (const Formats& formats = run.formats(); !formats.names.empty()) {
+    args += roda::format(", \"bytes_meant\": {}, \"bytes_sent\": {}", formats.meant, formats.sent);
+  }
+  args += "}";
   for (const auto& tensor : launch.tensors) {
     timeline_.started(tensor->name, run.activity(), args);
     args = which + "}";  // the first one's tells of all

@@ -108,6 +108,9 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
   // RODA_ERR_UNAVAILABLE where there is none, or the transport's reason. Done by whoever drives the engine; blocks.
   Status lend(std::int32_t set, std::size_t bytes, execute::LentMemory** memory);
 
+  // What messages in wire formats have lost so far is forgotten. Each rank by itself.
+  void reset_wire_residuals() { residuals_.resets.fetch_add(1, std::memory_order_relaxed); }
+
   // Collective over all ranks; block until every rank has asked for the same.
   Status add_set(std::vector<std::int32_t> ranks, std::int32_t* id);
   Status remove_set(std::int32_t id);
@@ -291,6 +294,7 @@ class Engine final : private negotiate::Outcome, private Launcher::Owner {
 
   negotiate::Negotiator negotiator_ RODA_GUARDED_BY(baton_);
   Announcer announcer_ RODA_GUARDED_BY(baton_);
+  ResidualBudget residuals_;  // outlives the launcher
   Launcher launcher_ RODA_GUARDED_BY(baton_);
   // Kept for their memory.
   Submissions::News news_ RODA_GUARDED_BY(baton_);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "algorithms/schedule/format.h"
+
 namespace roda::execute {
 
 using schedule::Collective;
@@ -15,9 +17,13 @@ std::size_t balanced_begin(std::size_t count, std::size_t element, std::size_t c
   return std::min(count, units / chunks * chunk * unit + units % chunks * chunk / chunks * unit);
 }
 
+std::size_t grain_of(const schedule::Program& program) {
+  return program.is_formatted ? schedule::kFormatGrain * sizeof(float) : kLine;
+}
+
 namespace {
 
-std::size_t lines_of(std::size_t count, std::size_t element) { return (count * element + kLine - 1) / kLine; }
+std::size_t units_of(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit; }
 
 // Elements of a block of the rank.
 std::size_t length(const schedule::Outline& of, const StageArgs& args, const schedule::Block& block) {
@@ -94,6 +100,7 @@ Status Layout::plan(const StageArgs& args, const schedule::Program& composed, st
   composed_ = &composed;
   begin(args, composed.rank, composed.size, composed.chunks);
   unit_ = 0;
+  grain_ = grain_of(composed);
   slice_bytes_ = composed.collective == Collective::kAdasum ? SIZE_MAX / 2 : slice_bytes;
   std::size_t count = count_;
   if (!is_vector_) {
@@ -117,8 +124,8 @@ Layout::Extent Layout::part(std::size_t whole, std::size_t slice) const {
     const std::size_t begin = std::min(whole, slice * unit_);
     return {begin, std::min(whole - begin, unit_)};
   }
-  const std::size_t begin = balanced_begin(whole, element_, slices_, slice);
-  return {begin, balanced_begin(whole, element_, slices_, slice + 1) - begin};
+  const std::size_t begin = balanced_begin(whole, element_, slices_, slice, grain_);
+  return {begin, balanced_begin(whole, element_, slices_, slice + 1, grain_) - begin};
 }
 
 void Layout::map_chunks(std::size_t slice, SpaceMap* map) const {
@@ -182,22 +189,22 @@ void Layout::map_scratch(std::size_t slice, const SpaceMap& output, SpaceMap* sc
   }
 }
 
-// Whole lines, divided among slices and chunks, rounded up.
+// Whole grains, divided among slices and chunks, rounded up.
 std::size_t Layout::most_bytes(Space space, std::int32_t first, std::int32_t count) const {
   if (is_vector_) {
-    const std::size_t lines = lines_of(std::min(slice_bytes_, count_ * element_), 1) + 1;
-    return ((lines * index(count) + index(chunks_) - 1) / index(chunks_) + 1) * kLine;
+    const std::size_t units = units_of(std::min(slice_bytes_, count_ * element_), grain_) + 1;
+    return ((units * index(count) + index(chunks_) - 1) / index(chunks_) + 1) * grain_;
   }
   const std::vector<std::size_t>& all = blocks(space);
-  std::size_t lines = 0;
+  std::size_t units = 0;
   for (std::size_t c = index(first); c < index(first + count); ++c) {
-    lines += (lines_of(all[c], element_) + slices_ - 1) / slices_;
+    units += (units_of(all[c] * element_, grain_) + slices_ - 1) / slices_;
   }
-  return lines * kLine;
+  return units * grain_;
 }
 
 std::size_t Layout::longest_part() const {
-  return (lines_of(longest_, element_) + slices_ - 1) / slices_ * (kLine / element_);
+  return (units_of(longest_ * element_, grain_) + slices_ - 1) / slices_ * (grain_ / element_);
 }
 
 }  // namespace roda::execute

@@ -16,6 +16,10 @@ namespace roda::execute {
 std::size_t balanced_begin(std::size_t count, std::size_t element, std::size_t chunks, std::size_t chunk,
                            std::size_t grain = kLine);
 
+// What slices, chunks and the tensors of a bucket begin on multiples of, in bytes: lines, or where messages have a wire
+// format, its blocks, none of which then holds parts of two tensors, however they are fused and cut.
+std::size_t grain_of(const schedule::Program& program);
+
 using schedule::SpaceMap;
 
 // A vector is cut as a whole, and each slice into chunks. Where chunks are blocks of the ranks, slice k holds the k-th

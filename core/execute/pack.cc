@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/execute/memory.h"
 #include "plugins/base/copy.h"
 
 namespace roda::execute {
@@ -30,9 +29,9 @@ char* inside(const std::vector<roda_pack_item>& items, std::size_t begin, std::s
 
 }  // namespace
 
-std::size_t aligned_elements(std::size_t count, int dtype) {
+std::size_t aligned_elements(std::size_t count, int dtype, std::size_t grain) {
   const std::size_t element = roda_dtype_size(dtype);
-  return align_up(count * element) / element;
+  return (count * element + grain - 1) / grain * grain / element;
 }
 
 void Bucket::begin(int dtype) {
@@ -53,7 +52,8 @@ void Bucket::add_out(void* tensor, std::size_t offset, std::size_t bytes) {
   if (bytes > 0 && tensor != nullptr) out_.push_back({tensor, offset, bytes});
 }
 
-void Bucket::lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype, bool zeroes_gaps) {
+void Bucket::lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype, bool zeroes_gaps,
+                               std::size_t grain) {
   begin(dtype);
   const std::size_t element = roda_dtype_size(dtype);
   std::size_t offset = 0;
@@ -61,7 +61,8 @@ void Bucket::lay_out_allreduce(const BucketTensor* tensors, std::size_t count, i
     const std::size_t bytes = tensors[t].count * element;
     add_in(tensors[t].input, offset, bytes);
     add_out(tensors[t].output, offset, bytes);
-    const std::size_t next = t + 1 < count ? align_up(offset + bytes) : offset + bytes;
+    const bool is_last = t + 1 == count;
+    const std::size_t next = offset + (is_last ? bytes : aligned_elements(tensors[t].count, dtype, grain) * element);
     if (zeroes_gaps) add_in(nullptr, offset + bytes, next - offset - bytes);
     offset = next;
   }

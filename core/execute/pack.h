@@ -1,6 +1,7 @@
 // Several tensors as one: how a bucket lies in its buffer, and the copies in and out.
 //
-//   allreduce       back to back in order, each tensor beginning on a 64-byte line; gaps may be zeroed
+//   allreduce       back to back in order, each tensor beginning on a 64-byte line or a coarser grain; gaps may be
+//                   zeroed
 //   allgather       rank-major blocks, inside a rank the tensors in order
 //   reduce-scatter  rank-major slices of every tensor
 //
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/execute/device_queue.h"
+#include "core/execute/memory.h"
 #include "core/execute/trace.h"
 #include "plugins/base/status.h"
 
@@ -28,8 +30,9 @@ struct BucketTensor {
   const std::size_t* counts = nullptr;
 };
 
-// Elements from the beginning of an allreduce's tensor to that of the next one in the buffer.
-std::size_t aligned_elements(std::size_t count, int dtype);
+// Elements from the beginning of an allreduce's tensor to that of the next one in the buffer, which begins on a
+// multiple of `grain` bytes.
+std::size_t aligned_elements(std::size_t count, int dtype, std::size_t grain = kLine);
 
 class Bucket {
  public:
@@ -41,7 +44,8 @@ class Bucket {
   // Lay the tensors out. The pointers are taken; nothing is copied yet. Tensors of dtype `dtype` each, in the agreed
   // order; equal counts on all ranks.
   // `zeroes_gaps` false: what lies between the tensors of an allreduce's buffer is left as it is, as nobody reads it.
-  void lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype, bool zeroes_gaps = true);
+  void lay_out_allreduce(const BucketTensor* tensors, std::size_t count, int dtype, bool zeroes_gaps = true,
+                         std::size_t grain = kLine);
   // RODA_ALLGATHER or RODA_REDUCESCATTER.
   void lay_out_blocks(int collective, const BucketTensor* tensors, std::size_t count, int dtype, int rank, int size);
 

@@ -17,6 +17,7 @@
 #include "algorithms/plan/slices.h"
 #include "algorithms/schedule/program.h"
 #include "core/execute/trace.h"
+#include "core/execute/wire.h"
 #include "plugins/base/status.h"
 
 namespace roda::execute {
@@ -63,6 +64,7 @@ struct StageArgs {
   // count as part of the one before.
   const std::size_t* tensor_begins = nullptr;
   std::size_t tensors = 0;
+  WireData wire;                            // allreduce, where messages have a wire format
   const std::size_t* all_counts = nullptr;  // [size * size] alltoall that is composed: from each rank to each
   std::uint64_t launch = 0;                 // increasing
   std::uint32_t stage = 0;                  // of the plan and slice of a composition, < Tag::kMaxStages

@@ -43,6 +43,7 @@ struct Knobs {
   std::optional<double> cycle_time_ms;  // unset: no window
   int cache_capacity{};                 // entries, 0: no cache
   int outstanding_buckets{};
+  std::int64_t wire_residual_bytes{};  // 0: no error feedback
   int control_fan_out{};
   bool disable_group_fusion{};
   bool deterministic{};

@@ -33,6 +33,7 @@ const Row kRows[] = {
   {"HOROVOD_CYCLE_TIME", kNumber, nullptr, "ms", kFree, kCore, &Knobs::cycle_time_ms, "Longest time that a ready tensor waits for others to travel with; unset: none.", 0},
   {"HOROVOD_CACHE_CAPACITY", kInteger, "1024", "entries", kSame, kCore, &Knobs::cache_capacity, "How many tensors ranks agree on by number instead of by name; 0: none.", 0, 1 << 24},
   {"HOROVOD_OUTSTANDING_BUCKETS", kInteger, "2", "buckets", kSame, kCore, &Knobs::outstanding_buckets, "Buckets in host memory that are under way, per process set, before ready tensors are gathered for the next.", 1, 1024},
+  {"HOROVOD_WIRE_RESIDUAL_BYTES", kInteger, "1073741824", "bytes", kSame, kCore, &Knobs::wire_residual_bytes, "Memory for what messages in int8 and int4 lose, which is added to what is sent next (error feedback); tensors that find no room go without. 0: none.", 0},
   {"HOROVOD_DISABLE_GROUP_FUSION", kFlag, "0", "", kSame, kCore, &Knobs::disable_group_fusion, "Tensors of a group travel only with that group."},
   {"HOROVOD_BATCH_D2D_MEMCOPIES", kFlagNonZero, "1", "", kSame, kNobody, kNoMember, "Copy many tensors by one kernel on devices; 0: not."},
   {"HOROVOD_DYNAMIC_PROCESS_SETS", kFlagNonZero, "0", "", kSame, kCore, &Knobs::dynamic_process_sets, "Process sets may be added and removed after init."},

@@ -26,6 +26,7 @@ Status LaunchRun::connect(Planner* planner, Contexts* contexts, bool* ready) {
     const Shape& shape = set_->options().shape;
     if (route.program == nullptr) {
       RODA_RETURN_IF_ERROR(program_of(plan(), shape, shape.self(), bound_.use.root, &route.program));
+      route.feeds_back = route.program->is_formatted && feeds_back(plan(), shape);
     }
     if (route.groups.empty()) RODA_RETURN_IF_ERROR(find_groups(contexts, &route));
     if (route.groups.empty()) return {};
@@ -70,6 +71,17 @@ Status LaunchRun::find_plan(Planner* planner) {
   bound_.use.plan = plan().id;
   if (is_adasum() && plan().is_composed()) work.averaged = static_cast<int>(query.shape->table().front().size());
   return {};
+}
+
+const Formats& LaunchRun::formats() const {
+  static const Formats none;
+  if (bound_.route == nullptr || !bound_.route->program->is_formatted) return none;
+  const auto [found, is_new] = bound_.route->formats.try_emplace(launch_.bytes);
+  if (!is_new) return found->second;
+  PlanQuery query;
+  query.bytes = launch_.bytes;
+  query.lie_on(set_->options().shape);
+  return found->second = formats_of(plan(), query);
 }
 
 // The groups that the plan's stages run over. All are asked for before one is waited for: they form side by side.

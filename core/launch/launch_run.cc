@@ -3,6 +3,7 @@
 #include <cctype>
 #include <utility>
 
+#include "core/execute/layout.h"
 #include "plugins/base/invariant.h"
 
 namespace roda::engine {
@@ -53,7 +54,11 @@ Status LaunchRun::start() {
   const auto make = [this](std::unique_ptr<execute::Stage>* made) { return make_stage(made); };
   RODA_RETURN_IF_ERROR(bound_.route->stages.take(make, &stage_));
   Payload::Means means{only_group(), bound_.route->on_device, queue_.is_host() && stage_->takes_buckets(),
-                       groups().size() > 1};
+                       groups().size() > 1, execute::grain_of(stage_->program())};
+  if (stage_->program().is_formatted) {
+    means.wire = &set_->wire_memory();
+    means.feeds_back = bound_.route->feeds_back;
+  }
   if (needs().stream_order) {
     const bool may_lend = means.group->context().has(RODA_CAP_ALLOCATE);
     means.buffers = &(*of_stream_)[may_lend ? means.group : nullptr];

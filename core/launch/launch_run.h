@@ -78,10 +78,11 @@ class LaunchRun {
   bool is_on_device() const { return !queue_.is_host(); }
   std::uint64_t moves() const { return stage_ == nullptr ? 0 : stage_->moves(); }
   std::string describe() const;
-  std::string activity() const;   // for the timeline: "<TRANSPORT>_ALLREDUCE"
-  std::string what_runs() const;  // likewise, once it is started
-  std::size_t bytes() const;      // of this rank's tensors
-  void finish();                  // gives the stage back
+  std::string activity() const;    // for the timeline: "<TRANSPORT>_ALLREDUCE"
+  std::string what_runs() const;   // likewise, once it is started
+  std::size_t bytes() const;       // of this rank's tensors
+  const Formats& formats() const;  // of messages, once it is started
+  void finish();                   // gives the stage back
   // The group, which this launch does not use, is about to go.
   void forget(execute::TransportGroup& group) { payload_.forget(group); }
 

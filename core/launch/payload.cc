@@ -161,6 +161,7 @@ Status Payload::prepare_allreduce(execute::StageArgs* args) {
     args->tensor_begins = begins_.data();
     args->tensors = begins_.size();
   }
+  if (means_.wire != nullptr) list_wire_tensors(!is_sum, args);
   if (bucket_given_) {
     args->bucket = &bucket_;
     args->prescale = prescale();
@@ -203,10 +204,22 @@ void Payload::lay_out_bucket() {
     }
     tensors_.push_back(tensor);
     begins_.push_back(begin);
-    begin += execute::aligned_elements(tensor.count, head().dtype);
+    begin += execute::aligned_elements(tensor.count, head().dtype, means_.grain);
   }
   const bool reads_gaps = queue_.is_host() || work_.collective == RODA_ADASUM_ALLREDUCE;
-  bucket_.lay_out_allreduce(tensors_.data(), tensors_.size(), head().dtype, reads_gaps);
+  bucket_.lay_out_allreduce(tensors_.data(), tensors_.size(), head().dtype, reads_gaps, means_.grain);
+}
+
+void Payload::list_wire_tensors(bool are_laid_out, execute::StageArgs* args) {
+  wire_tensors_.clear();
+  for (std::size_t i = 0; i < launch_->tensors.size(); ++i) {
+    const negotiate::Agreed& tensor = *launch_->tensors[i];
+    const auto elements = static_cast<std::size_t>(tensor.elements(0));
+    execute::WireTensor& listed =
+        wire_tensors_.emplace_back(means_.wire->next(tensor.name, elements, means_.feeds_back));
+    if (are_laid_out) listed.begin = begins_[i];
+  }
+  args->wire.tensors = wire_tensors_;
 }
 
 Status Payload::prepare_alltoall(Operation* op, execute::StageArgs* args) {

@@ -48,6 +48,9 @@ class Payload {
     std::span<execute::TransportGroup* const> on_device;  // they work on the device's memory
     bool takes_buckets = false;                           // packs, scales and unpacks by itself
     bool needs_all_counts = false;                        // of an alltoall: from each rank to each
+    std::size_t grain = execute::kLine;                   // bytes: tensors of a bucket begin on multiples of it
+    WireMemory* wire = nullptr;                           // null: no message has a wire format
+    bool feeds_back = false;                              // what messages lose
     PayloadBuffers* buffers = nullptr;                    // of its stream; null: its own
   };
   // Takes a launch on: operations of this rank, one per tensor; null where it joined and supplies zeros. All of that
@@ -97,6 +100,7 @@ class Payload {
   Status spread_out(execute::StageArgs* args);
   Status prepare_allreduce(execute::StageArgs* args);
   void lay_out_bucket();
+  void list_wire_tensors(bool are_laid_out, execute::StageArgs* args);
   Status prepare_one(Operation* op, execute::StageArgs* args);
   Status prepare_alltoall(Operation* op, execute::StageArgs* args);
   Status scale_input(execute::StageArgs* args);
@@ -120,7 +124,8 @@ class Payload {
   execute::Bucket bucket_;
   bool bucket_given_ = false;
   std::vector<execute::BucketTensor> tensors_;
-  std::vector<std::size_t> begins_;  // Adasum: of the tensors in the buffer, in elements
+  std::vector<std::size_t> begins_;  // of the tensors in the buffer, in elements
+  std::vector<execute::WireTensor> wire_tensors_;
   std::vector<std::size_t> counts_;  // of a gathering's or scatter's tensors: [tensors][ranks] elements
   void* unpacked_from_ = nullptr;    // where in the fusion buffer a bucket's results lie
   std::vector<std::size_t> send_counts_, recv_counts_, all_counts_;

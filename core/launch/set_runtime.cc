@@ -47,7 +47,8 @@ std::string numbers_or_hash(std::span<const std::int32_t> numbers) {
 
 }  // namespace
 
-SetRuntime::SetRuntime(Options options, Store* store) : options_(std::move(options)), store_(store) {}
+SetRuntime::SetRuntime(Options options, Store* store)
+    : options_(std::move(options)), store_(store), wire_memory_(options_.residuals) {}
 SetRuntime::~SetRuntime() = default;
 
 // Equal on all members of the group and no one else's: the members by number, as a hash where they are many.

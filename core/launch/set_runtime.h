@@ -15,6 +15,7 @@
 #include "core/bootstrap/store.h"
 #include "core/execute/group.h"
 #include "core/execute/stage.h"
+#include "core/launch/wire_memory.h"
 #include "core/negotiate/negotiator.h"
 #include "core/plan/plan.h"
 
@@ -57,6 +58,7 @@ class SetRuntime {
     std::uint64_t generation = 0;
     std::uint64_t timeout_ns = 0;
     std::string address;  // where other hosts reach this one; empty: not known
+    ResidualBudget* residuals = nullptr;
     execute::ExecuteOptions execute;
   };
   SetRuntime(Options options, Store* store);
@@ -91,6 +93,8 @@ class SetRuntime {
   // What this rank does in a plan, and over what. The first launch that needs a route makes the program.
   struct Route {
     std::shared_ptr<const schedule::Program> program;
+    bool feeds_back = false;
+    std::map<std::size_t, Formats> formats;  // of launches of so many bytes that somebody has asked about
     // Once the groups are formed.
     std::vector<execute::TransportGroup*> groups;  // [stage of the plan] null where there is nothing to do
     Needs needs;
@@ -99,6 +103,7 @@ class SetRuntime {
     execute::Stages stages;                           // that run the program
   };
   Route& route(const Use& use) { return routes_[use]; }
+  WireMemory& wire_memory() { return wire_memory_; }
   // The plan that a launch runs, and the groups that it runs over.
   struct Binding {
     Work work;
@@ -149,6 +154,7 @@ class SetRuntime {
   // By transport, members and placement.
   std::map<std::tuple<std::string, std::vector<std::int32_t>, std::int32_t>, std::unique_ptr<Group>> groups_;
   std::map<Use, Route> routes_;  // over the groups
+  WireMemory wire_memory_;
   struct Kept {
     negotiate::AgreedPtr head;
     std::size_t bytes = 0;

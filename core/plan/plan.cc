@@ -9,6 +9,7 @@
 #include "algorithms/plan/compile.h"
 #include "algorithms/schedule/format.h"
 #include "algorithms/schedule/program.h"
+#include "core/execute/layout.h"
 #include "plugins/base/hash.h"
 
 namespace roda::engine {
@@ -22,6 +23,8 @@ std::uint64_t hash_of(const std::vector<topology::Level>& levels) {
   }
   return hash.value();
 }
+
+std::size_t divided_up(std::size_t count, std::size_t by) { return (count + by - 1) / by; }
 
 // What may keep a stage from being staged is found where it runs.
 std::string unless(const PlanStage& stage) {
@@ -82,7 +85,7 @@ Formats formats_of(const Plan& plan, const PlanQuery& q) {
   for (std::size_t number = 0; number < plan.stages.size(); ++number) {
     const schedule::Algorithm* algorithm = plan.stages[number].algorithm;
     if (algorithm == nullptr || algorithm->format == RODA_WIRE_NONE) continue;
-    std::size_t bytes = q.bytes;
+    std::size_t elements = q.bytes / sizeof(float);
     int size = q.size;
     if (plan.is_composed()) {
       const plan::Grid& grid = q.shape->grid(plan.composition.name);
@@ -91,17 +94,22 @@ Formats formats_of(const Plan& plan, const PlanQuery& q) {
       // Each stage before it has shared the data out, unless it came to the same on all ranks.
       for (std::size_t before = 0; before < number; ++before) {
         const plan::Stage& stage = plan.composition.stages[before];
-        if (stage.collective != schedule::Collective::kAllreduce) bytes /= at(grid.smallest(stage.axis));
+        if (stage.collective != schedule::Collective::kAllreduce)
+          elements = divided_up(elements, at(grid.smallest(stage.axis)));
       }
     }
     schedule::Program program;
     static_cast<void>(schedule::compile(*algorithm, 0, size, 0, &program));
+    const auto begin_of = [&](std::int32_t chunk) {
+      return execute::balanced_begin(elements, sizeof(float), at(program.chunks), at(chunk),
+                                     execute::grain_of(program));
+    };
     for (const schedule::LaneProgram& lane : program.lanes) {
       for (const schedule::Op& op : lane.ops) {
         if (op.kind != schedule::OpKind::kSend) continue;
-        const std::size_t part = bytes * at(op.src.count) / at(program.chunks);
-        all.meant += part;
-        all.sent += roda_wire_bytes(op.format, part / sizeof(float));
+        const std::size_t part = begin_of(op.src.first + op.src.count) - begin_of(op.src.first);
+        all.meant += part * sizeof(float);
+        all.sent += roda_wire_bytes(op.format, part);
       }
     }
     const int roundings = schedule::rounding_of(*algorithm, size).most;
@@ -110,6 +118,25 @@ Formats formats_of(const Plan& plan, const PlanQuery& q) {
     all.bound = (1 + all.bound) * (1 + schedule::error_bound(algorithm->format, roundings)) - 1;
   }
   return all;
+}
+
+bool feeds_back(const Plan& plan, const Shape& shape) {
+  bool has_any = false;
+  for (std::size_t number = 0; number < plan.stages.size(); ++number) {
+    const PlanStage& stage = plan.stages[number];
+    const bool is_formatted = stage.algorithm != nullptr && stage.algorithm->format != RODA_WIRE_NONE;
+    // Behind an allreduce several ranks have the same sums.
+    if (!is_formatted && stage.collective == RODA_ALLREDUCE) return false;
+    if (!is_formatted) continue;
+    if (stage.algorithm->format != RODA_WIRE_INT8 && stage.algorithm->format != RODA_WIRE_INT4) return false;
+    std::vector<std::int32_t> sizes{shape.size()};
+    if (plan.is_composed()) {
+      sizes = shape.grid(plan.composition.name).sizes(plan.composition.stages[number].axis);
+    }
+    has_any = std::ranges::all_of(sizes, [&](int size) { return schedule::rounds_apart(*stage.algorithm, size); });
+    if (!has_any) return false;
+  }
+  return has_any;
 }
 
 std::string Plan::describe() const {

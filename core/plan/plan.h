@@ -121,6 +121,10 @@ struct Formats {
 };
 Formats formats_of(const Plan& plan, const PlanQuery& query);
 
+// Whether ranks may add what their messages lost to what they send next (error feedback): messages are int8 or int4,
+// and no sum is rounded by two ranks, which would come to other bits each.
+bool feeds_back(const Plan& plan, const Shape& shape);
+
 // What `rank` of the shape does in the plan: the value that is run, proved and printed. A collective that is staged is
 // cut into slices, as a composition of one call. RODA_ERR_UNSUPPORTED: an algorithm does not run on its group.
 Status program_of(const Plan& plan, const Shape& shape, int rank, int root,

@@ -86,8 +86,10 @@ std::uint32_t Planner::rules_with(std::uint32_t rules, std::int32_t wire_format)
   if (wire_format == RODA_WIRE_NONE) return rules;
   const auto [known, is_new] = with_formats_.try_emplace({rules, wire_format});
   if (!is_new) return known->second;
+  const std::string bans = tables_[rules].bans();
   const std::string others = rules == 0 ? "" : "; " + texts_[rules - 1];
-  return known->second = add_rules(select::rules_in_format(roda_wire_formats[wire_format].name) + others);
+  const std::string asked = select::rules_in_format(roda_wire_formats[wire_format].name);
+  return known->second = add_rules(bans + (bans.empty() ? "" : "; ") + asked + others);
 }
 
 Status Planner::plan(const PlanQuery& q, const Plan** plan) {

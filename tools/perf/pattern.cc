@@ -87,6 +87,12 @@ Pattern Pattern::input(std::int32_t dtype, std::int32_t op, int rank) {
   return {dtype, values};
 }
 
+double Pattern::largest(std::int32_t op, int rank) {
+  double most = 0;
+  for (std::size_t i = 0; i < kPeriod; ++i) most = std::max(most, std::abs(contribution(RODA_FLOAT32, op, rank, i)));
+  return most;
+}
+
 Pattern Pattern::reduced(std::int32_t dtype, std::int32_t op, int ranks) {
   double values[kPeriod];
   for (std::size_t i = 0; i < kPeriod; ++i) {
@@ -116,6 +122,15 @@ bool Pattern::matches(const void* data, std::size_t first, std::size_t count) co
     if (std::memcmp(have, want, now * element_) != 0) return false;
     have += now * element_;
     count -= now;
+  }
+  return true;
+}
+
+bool Pattern::is_near(const void* data, std::size_t first, std::size_t count, double tolerance) const {
+  const auto* have = static_cast<const float*>(data);
+  const auto* want = reinterpret_cast<const float*>(twice_.data()) + first % kPeriod;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!(std::abs(double{have[i]} - double{want[i % kPeriod]}) <= tolerance)) return false;
   }
   return true;
 }

@@ -16,12 +16,16 @@ class Pattern {
  public:
   // What rank `rank` contributes to a reduction with `op`.
   static Pattern input(std::int32_t dtype, std::int32_t op, int rank);
+  // The largest magnitude among those.
+  static double largest(std::int32_t op, int rank);
   // The reduction of every rank's contribution.
   static Pattern reduced(std::int32_t dtype, std::int32_t op, int ranks);
 
   // Elements first, first + 1, … of the endless repetition.
   void fill(void* data, std::size_t first, std::size_t count) const;
   bool matches(const void* data, std::size_t first, std::size_t count) const;
+  // Of float32: whether no element is off by more.
+  bool is_near(const void* data, std::size_t first, std::size_t count, double tolerance) const;
 
  private:
   Pattern(std::int32_t dtype, const double (&values)[kPeriod]);

@@ -42,6 +42,18 @@ std::string what_runs(const Case& what) {
   return plan["runs"].value("transport", "?") + "/" + plan["runs"].value("algorithm", "?");
 }
 
+double tolerance_of(const Case& what, int ranks) {
+  const bool is_formatted = what.dtype == RODA_FLOAT32 && (what.op == RODA_SUM || what.op == RODA_AVERAGE);
+  char* text = is_formatted ? roda_explain(what.collective, what.bytes, 0, 1, nullptr) : nullptr;
+  if (text == nullptr) return 0;
+  const auto plan = nlohmann::json::parse(text, nullptr, false);
+  roda_free_text(text);
+  if (!plan.is_object() || !plan.contains("formats")) return 0;
+  double most = 0;
+  for (int rank = 0; rank < ranks; ++rank) most += Pattern::largest(what.op, rank);
+  return plan["formats"].value("error_bound", 0.0) * most / (what.op == RODA_AVERAGE ? ranks : 1);
+}
+
 Workload::Workload(const Session& session, const Case& what)
     : case_(what), rank_(session.rank()), ranks_(session.size()), element_(roda_dtype_size(what.dtype)) {
   const std::size_t parts = splits(what.collective) ? static_cast<std::size_t>(ranks_) : 1;
@@ -96,7 +108,9 @@ bool Workload::result_is_right(const void* output) const {
   const std::size_t mine = static_cast<std::size_t>(rank_) * rows_;
   if (reduces(case_.collective)) {
     const std::size_t first = data_of(case_.collective).output == RODA_OWN_PART ? mine : 0;
-    return Pattern::reduced(case_.dtype, case_.op, ranks_).matches(data, first, rows_);
+    const Pattern wanted = Pattern::reduced(case_.dtype, case_.op, ranks_);
+    const double tolerance = tolerance_of(case_, ranks_);
+    return tolerance == 0 ? wanted.matches(data, first, rows_) : wanted.is_near(data, first, rows_, tolerance);
   }
   if (data_of(case_.collective).output == RODA_WHOLE) {
     return Pattern::input(case_.dtype, case_.op, kRoot).matches(data, 0, rows_);

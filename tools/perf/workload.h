@@ -27,6 +27,9 @@ bool has_both_places(std::int32_t collective);
 // "transport/algorithm" as the engine's planner says for float32 and sum; "?" when it can't say.
 std::string what_runs(const Case& what);
 
+// What a result in float32 is off by at most, as the planner has proved of messages in wire formats; 0: bits are exact.
+double tolerance_of(const Case& what, int ranks);
+
 class Workload {
  public:
   Workload(const Session& session, const Case& what);

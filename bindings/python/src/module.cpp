@@ -335,6 +335,7 @@ PyMethodDef* functions() {
         return roda_start_timeline(path.c_str(), mark_cycles);
       },
              Lock::kReleased>("start_timeline", {"path", "mark_cycles"}),
+      define<&roda_reset_wire_residuals>("reset_wire_residuals"),
       define<&roda_stop_timeline, Lock::kReleased>("stop_timeline"),
       {}};
   return table;

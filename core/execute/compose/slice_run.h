@@ -125,6 +125,7 @@ class SliceRun {
       args->max_count = program_.stages == 1 ? args_.max_count : layout_.longest_part() * index(call.most_blocks);
     }
     if (collective == schedule::Collective::kAdasum) find_tensors(op.src, args);
+    if (!args_.wire.tensors.empty() && op.src.count > 0) args->wire = {args_.wire.tensors, begin_of(op.src)};
     return {};
   }
 
@@ -199,11 +200,16 @@ class SliceRun {
     return data.count == 0 ? 0 : map_of(data.space).bytes(data.first, data.count) / layout_.element();
   }
 
-  // Where the tensors begin in a share of the data: those before and behind it have no elements there.
-  void find_tensors(const Operand& share, StageArgs* args) {
+  // The element of all data with which a share of them begins.
+  std::size_t begin_of(const Operand& share) const {
     const bool is_scratch = share.space == schedule::Space::kScratch;
     const std::int32_t first = is_scratch ? program_.scratch[index(share.first)].to : share.first;
-    const std::size_t begin = maps_[1].user[index(first)] / layout_.element();
+    return maps_[1].user[index(first)] / layout_.element();
+  }
+
+  // Where the tensors begin in a share of the data: those before and behind it have no elements there.
+  void find_tensors(const Operand& share, StageArgs* args) {
+    const std::size_t begin = begin_of(share);
     tensor_begins_.clear();
     for (std::size_t i = 0; i < args_.tensors; ++i) {
       const std::size_t tensor = std::max(args_.tensor_begins[i], begin) - begin;

@@ -135,16 +135,15 @@ Status LaneRun::begin_message(const Op& op, const Operand& operand) {
   return {};
 }
 
-// Drawn anew in every launch, alike by the same rank of every group: groups that sum the same come to the same.
+// Drawn anew in every step, alike by the same rank of every group: groups that sum the same come to the same.
 char* LaneRun::encode(const Op& op, const Operand& operand) {
-  std::uint64_t seed = (view_.tag.launch << 16) + static_cast<std::uint64_t>(view_.program->rank) + 1;
-  seed = (seed ^ (seed >> 31)) * 0xbf58476d1ce4e5b9u;
-  seed ^= seed >> 29;
+  const std::uint64_t draw = (std::uint64_t{op.step} << 16) + static_cast<std::uint64_t>(view_.program->rank) + 1;
   const std::size_t bytes = std::min(segment(op), view_.bytes(operand) - state_.done);
   const auto* values = reinterpret_cast<const float*>(view_.address(operand) + state_.done);
-  const std::size_t first = (view_.chunks(operand).user[index(operand.first)] + state_.done) / sizeof(float);
+  const std::size_t first =
+      view_.wire.begin + (view_.chunks(operand).user[index(operand.first)] + state_.done) / sizeof(float);
   char* message = encoded_.data() + state_.message + wire_bytes(op, state_.done);
-  cpu::encode(op.format, message, values, bytes / sizeof(float), first, seed);
+  execute::encode(op.format, message, values, bytes / sizeof(float), first, view_.wire.tensors, draw, op.is_lossy);
   state_.done += bytes;
   return message;
 }

@@ -49,6 +49,8 @@ struct RunView : schedule::Places {
   const std::size_t* tensor_begins = nullptr;
   std::size_t tensors = 0;
   WorkMemory product_memory;
+  WireData wire;  // at least one tensor
+  WireTensor whole;
 
   // Peers on far cores, as Run found at the beginning of the slice.
   std::vector<bool> far;

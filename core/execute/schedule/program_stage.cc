@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/schedule/format.h"
 #include "core/execute/schedule/run.h"
 #include "core/execute/slices.h"
 #include "plugins/base/invariant.h"
@@ -91,8 +90,7 @@ class ProgramStage final : public Stage {
       return begin_slices();  // whose place among the group's own collectives is fixed here
     }
     const bool in_blocks = program_.one_sided();
-    layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices().bytes, in_blocks,
-                 program_.is_formatted ? schedule::kFormatGrain * sizeof(float) : kLine);
+    layout_.plan(args_, program_.rank, program_.size, program_.chunks, slices().bytes, in_blocks, grain_of(program_));
     runs_.reset(layout_.slices());
     return {};
   }

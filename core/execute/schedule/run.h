@@ -63,6 +63,11 @@ class Run {
                              : reinterpret_cast<std::uintptr_t>(view_.user[0]) - layout.contribution_begin();
     view_.tensor_begins = args.tensor_begins;
     view_.tensors = args.tensors;
+    view_.wire = args.wire;
+    if (view_.wire.tensors.empty()) {
+      view_.whole.seed = args.launch;
+      view_.wire.tensors = {&view_.whole, 1};
+    }
     RODA_RETURN_IF_ERROR(reserve_scratch());
     for (auto& lane : lanes_) lane->restart();
     copy_run_ = copy_offset_ = told_ = 0;

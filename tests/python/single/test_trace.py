@@ -7,7 +7,9 @@ import dataclasses
 import json
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -41,11 +43,18 @@ class Writer:
             self._event(tensor, "X", at, str(rank), dur=0)
 
     def ran(
-        self, tensor: str, agreed: float, started: float, ended: float, size: int = 1 << 20, parts: tuple = ()
+        self,
+        tensor: str,
+        agreed: float,
+        started: float,
+        ended: float,
+        size: int = 1 << 20,
+        parts: tuple = (),
+        formats: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`parts`: name, row, begin and end of each."""
+        """`parts`: name, row, begin and end of each. `formats`: bytes meant and sent."""
         self._launches += 1
-        args = {"launch": self._launches, "set": 0, "plan": "ring over shm", "tensors": 3, "bytes": size}
+        args = {"launch": self._launches, "set": 0, "plan": "ring over shm", "tensors": 3, "bytes": size, **formats}
         self._event(tensor, "E", agreed, "NEGOTIATE_ALLREDUCE")
         self._event(tensor, "B", agreed, "ALLREDUCE")
         self._event(tensor, "B", agreed, "QUEUE")
@@ -387,10 +396,13 @@ def test_the_page_is_small_whatever_names_are(tmp_path: Path) -> None:
         for tensor in range(50):
             name, at = f"{'layer' * 10_000}.{tensor}", begin + 10 * tensor
             writer.announced(name, {0: at})
-            writer.ran(name, at + 1, at + 2, at + 3)
+            formats = {"bytes_meant": 512 << 10, "bytes_sent": 128 << 10} if tensor == 48 else {}
+            writer.ran(name, at + 1, at + 2, at + 3, formats=formats)
     text = page.render(report_of([writer.write(tmp_path / "trace")]))
     assert len(text) < 100_000
     assert ".49 and 2 more: 1 MiB, ring over shm" in text
+    assert ".48 and 2 more: 1 MiB (128 KiB sent for 512 KiB), ring over shm" in text
+    assert data_of(text)["plans"] == [["ring over shm", 100, "100 MiB (256 KiB sent for 1 MiB)"]]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 // Messages in wire formats: every rank ends with the same bits, and how often a contribution is rounded is counted.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <vector>
@@ -67,6 +68,15 @@ TEST(Format, BelongsToMessagesOfAllreduces) {
   EXPECT_TRUE(contains(verdict(ranks), "rounds to no format"));
 }
 
+// In rank order the bits do not depend on who sums up: an owner rounds its own contribution as all others do theirs.
+TEST(Format, RoundsAnOwnersContributionToo) {
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::vector<Step> steps = formatted("ordered/int8").make(rank, 3, 0).lanes[0].steps;
+    EXPECT_EQ(std::ranges::count(steps, step::round(output(rank), RODA_WIRE_INT8)), 2) << rank;
+    EXPECT_EQ(steps[2], step::round(output(rank), RODA_WIRE_INT8)) << rank;
+  }
+}
+
 // The verifier finds a rank that keeps what it had instead of what it sent, and one that decodes otherwise.
 TEST(Format, NeedsEveryRoundingAndEqualFormats) {
   for (const char* name :
@@ -78,6 +88,8 @@ TEST(Format, NeedsEveryRoundingAndEqualFormats) {
       for (std::size_t i = 0; i < steps; ++i) {
         auto ranks = schedules_of(Collective::kAllreduce, name, size);
         std::vector<Step>& own = steps_of(ranks, rank);
+        const bool is_contribution = name == std::string("ordered/int8") && i == 3;
+        if (is_contribution && own[i].kind == StepKind::kRound) continue;  // all ranks would have other bits alike
         if (own[i].kind == StepKind::kRound) {
           own.erase(own.begin() + static_cast<long>(i));
           ++rounds;

@@ -74,6 +74,9 @@ TEST(Planner, HasMessagesBetweenHostsInTheFormatAskedFor) {
   EXPECT_NE(planned({2, 2}, 0).find("allreduce across hosts by far/ordered/int8"), std::string::npos);
   EXPECT_EQ(planned({4}, 0), "allreduce by near/direct");
   EXPECT_EQ(planned({4}, others), "allreduce by far/ring");
+  const std::uint32_t bans = p.add_rules("allreduce:1M-inf = !far/ordered; allreduce = !*/ring/int8");
+  EXPECT_EQ(planned({1, 1}, bans), "allreduce by far/ring");
+  EXPECT_EQ(planned({1, 1}, p.add_rules("allreduce = !far/ring, far/ordered")), "allreduce by far/ordered/int8");
   EXPECT_EQ(p.rules_with(others, RODA_WIRE_NONE), others);
   EXPECT_EQ(p.rules_with(others, RODA_WIRE_INT8), p.rules_with(others, RODA_WIRE_INT8));
 }
@@ -384,7 +387,7 @@ TEST(Planner, SaysWhyThereIsNoFormat) {
 
 TEST(Planner, ExplainsWhatFormatsComeTo) {
   const Planner p = planner("allreduce@between = far/ordered/int8");
-  const PlanQuery q = allreduce(64 << 20, {2, 2});
+  PlanQuery q = allreduce(64 << 20, {2, 2});
   const std::string words = explain(p, q, Topology(), Form::kWords);
   EXPECT_NE(words.find("int8: a rank sends 8519680 bytes"), std::string::npos) << words;
   EXPECT_NE(
@@ -397,6 +400,10 @@ TEST(Planner, ExplainsWhatFormatsComeTo) {
   EXPECT_EQ(formats["bytes_meant"], 32 << 20);
   EXPECT_EQ(formats["bytes_sent"], (8 << 20) + (32 << 20) / 256);
   EXPECT_EQ(formats["roundings"], 2);
+  q.bytes = 4;
+  const auto one = nlohmann::json::parse(explain(p, q, Topology(), Form::kJson))["formats"];
+  EXPECT_EQ(one["bytes_meant"], 4);
+  EXPECT_EQ(one["bytes_sent"], 5);  // and the scale
   const auto plain = nlohmann::json::parse(explain(planner(), q, Topology(), Form::kJson));
   EXPECT_FALSE(plain.contains("formats"));
 }

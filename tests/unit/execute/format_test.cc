@@ -122,6 +122,19 @@ TEST(Format, DrawsAnewInEveryLaunch) {
   EXPECT_NE(sum_of(first, ExecuteOptions(), inputs), sum_of(second, ExecuteOptions(), inputs));
 }
 
+TEST(Format, EncodesATensorOfManyAsIfItTravelledAlone) {
+  const Values values = noise_of(0, 1280);
+  const WireTensor all[] = {{0, 11}, {256, 12}, {1024, 13}};
+  for (int format = 1; format < RODA_WIRE_FORMAT_COUNT; ++format) {
+    std::string together(roda_wire_bytes(format, 1024), 'x'), apart = together;
+    encode(format, together.data(), values.data() + 256, 1024, 256, {all, 3}, 5, false);
+    const WireTensor second{0, 12}, third{0, 13};
+    encode(format, apart.data(), values.data() + 256, 768, 0, {&second, 1}, 5, false);
+    encode(format, apart.data() + roda_wire_bytes(format, 768), values.data() + 1024, 256, 0, {&third, 1}, 5, false);
+    EXPECT_EQ(together, apart) << roda_wire_formats[format].name;
+  }
+}
+
 // One rank's overflow is told to all.
 TEST(Format, HandsOnWhatIsNoNumber) {
   const Case c{"ring/int8", 3, 2000};

@@ -109,6 +109,27 @@ TEST(Rank, BansHoldForTheRuleAndThoseAfterIt) {
             (Lines{"- vendor/native: forbidden by allreduce", "+ vendor/ring: given by allreduce@host"}));
 }
 
+TEST(Rank, BansWithoutAFormatHoldForAll) {
+  Query between = kQuery;
+  between.between = true;
+  EXPECT_EQ(ranked("allreduce = !*/ring; allreduce = plain/ring/int8, plain/ordered/int8", between, {kPlain}),
+            (Lines{"- plain/ring: forbidden by allreduce", "- plain/ring/int8: forbidden by allreduce",
+                   "+ plain/ordered/int8: given by allreduce"}));
+  const auto rules =
+      Table::parse("allreduce:1M-inf = !far/ring, far/ordered; allreduce = far/ring, !*/ring/int8", nullptr);
+  EXPECT_EQ(rules->bans(), "allreduce:1M-inf = !far/ring; allreduce = !*/ring/int8");
+}
+
+// Whoever asked for a format learns why it is not there.
+TEST(Rank, FormatsForOtherPlacesAreTold) {
+  EXPECT_EQ(ranked("allreduce@between = plain/ring/int8, plain/ordered; allreduce@between:1M-inf = plain/ring/int4; "
+                   "allreduce = plain/ring",
+                   kQuery, {kPlain}),
+            (Lines{"- plain/ring/int8: allreduce@between holds where each rank is on a host of its own, as in a "
+                   "composition's part between hosts",
+                   "+ plain/ring: given by allreduce"}));
+}
+
 TEST(Rank, BansOfOtherSizesDoNotHold) {
   EXPECT_EQ(ranked("allreduce:1M-inf = !*/ring; allreduce = */ring", kQuery, {kPlain}),
             Lines{"+ plain/ring: given by allreduce"});

@@ -229,6 +229,14 @@ class HorovodBasics:
         """Close the timeline's file."""
         self._check_timeline(_roda.stop_timeline())
 
+    def reset_wire_residuals(self) -> None:
+        """Forget what messages in ``Compression.int8`` and ``int4`` have lost, which is added to what is sent next.
+
+        To be called on all ranks, where gradients to come have nothing to do with those before.
+        """
+        if _roda.reset_wire_residuals() < 0:
+            raise ValueError(NOT_INITIALIZED)
+
     def on_straggler(self, call: Callable[[stragglers.Straggler], object]) -> None:
         """Have a function told of each rank that keeps the others waiting in most steps; on any rank, before init too.
 

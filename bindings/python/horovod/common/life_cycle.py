@@ -22,6 +22,7 @@ mpi_threads_supported = basics.mpi_threads_supported
 nccl_built = basics.nccl_built
 on_straggler = basics.on_straggler
 rank = basics.rank
+reset_wire_residuals = basics.reset_wire_residuals
 rocm_built = basics.rocm_built
 shutdown = basics.shutdown
 size = basics.size
@@ -31,5 +32,6 @@ stop_timeline = basics.stop_timeline
 __all__ = [
     "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "gloo_built", "gloo_enabled", "init",
     "is_homogeneous", "is_initialized", "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported",
-    "nccl_built", "on_straggler", "rank", "rocm_built", "shutdown", "size", "start_timeline", "stop_timeline",
+    "nccl_built", "on_straggler", "rank", "reset_wire_residuals", "rocm_built", "shutdown", "size", "start_timeline",
+    "stop_timeline",
 ]  # fmt: skip

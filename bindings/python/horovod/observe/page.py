@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from string import Template
 
-from horovod.observe.diagnosis import bytes_in_words, ranks_in_words
-from horovod.observe.steps import COMPUTE, WAIT, Bar, RankStep, RankSteps, Report
+from horovod.observe.diagnosis import ranks_in_words
+from horovod.observe.steps import COMPUTE, WAIT, Bar, Launch, RankStep, RankSteps, Report, size_in_words
 
 _PAGE = Path(__file__).with_name("page.html")
 
@@ -148,12 +148,18 @@ def _left_out(report: Report, ranks: Sequence[int], bars: int) -> list[str]:
 
 
 def _plans(report: Report) -> list[list[object]]:
-    plans: dict[str, tuple[int, int]] = {}
+    plans: dict[str, list[Launch]] = {}
     for launch in report.launches:
-        count, size = plans.get(launch.plan or "local", (0, 0))
-        plans[launch.plan or "local"] = count + 1, size + launch.bytes
-    ordered = sorted(plans.items(), key=lambda each: -each[1][1])[:_MOST_PLANS]
-    return [[_short(plan), count, bytes_in_words(size)] for plan, (count, size) in ordered]
+        plans.setdefault(launch.plan or "local", []).append(launch)
+
+    def total(launches: list[Launch], count: str) -> int:
+        return sum(getattr(launch, count) for launch in launches)
+
+    ordered = sorted(plans.items(), key=lambda each: -total(each[1], "bytes"))[:_MOST_PLANS]
+    return [
+        [_short(plan), len(each), size_in_words(*(total(each, count) for count in ("bytes", "meant", "sent")))]
+        for plan, each in ordered
+    ]
 
 
 def _means(rank: RankSteps, phases: Sequence[str]) -> list[int]:

@@ -73,6 +73,8 @@ class Launch:
     plan: str
     begin: float
     end: float
+    meant: int = 0  # bytes between hosts that had a wire format
+    sent: int = 0  # what travelled for them
 
     @property
     def gigabytes_per_second(self) -> float:
@@ -254,9 +256,17 @@ def _split(
     return split
 
 
+def size_in_words(size: int, meant: int, sent: int) -> str:
+    """Return the bytes of tensors, and of messages in wire formats what was meant and sent, in words."""
+    travelled = f" ({bytes_in_words(sent)} sent for {bytes_in_words(meant)})" if meant else ""
+    return bytes_in_words(size) + travelled
+
+
 def _name_of(use: Use) -> str:
-    others = f" and {use.args.tensors - 1} more" if use.args.tensors > 1 else ""
-    return f"{use.name}{others}: {bytes_in_words(use.args.bytes or 0)}, {use.args.plan or use.activity.lower()}"
+    args = use.args
+    others = f" and {args.tensors - 1} more" if args.tensors > 1 else ""
+    size = size_in_words(args.bytes or 0, args.bytes_meant, args.bytes_sent)
+    return f"{use.name}{others}: {size}, {args.plan or use.activity.lower()}"
 
 
 def of_rank(timeline: RankTimeline, steps: Steps, order: list[str]) -> RankSteps:
@@ -375,9 +385,9 @@ def align(ranks: Iterable[RankSteps]) -> tuple[dict[int, float], float]:
 
 def _launches(timeline: RankTimeline) -> list[Launch]:
     return [
-        Launch(use.args.bytes, use.args.tensors, use.args.plan, use.started, use.ended)
+        Launch(args.bytes, args.tensors, args.plan, use.started, use.ended, args.bytes_meant, args.bytes_sent)
         for use in timeline.uses
-        if use.args.bytes is not None
+        if (args := use.args).bytes is not None
     ]
 
 

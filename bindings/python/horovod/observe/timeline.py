@@ -44,6 +44,8 @@ class About:
     plan: str = of(text(), default="")
     tensors: int = of(whole(), default=0)
     bytes: int | None = of(whole(), default=None)
+    bytes_meant: int = of(whole(), default=0)  # in wire formats between hosts, and what was sent for them
+    bytes_sent: int = of(whole(), default=0)
 
 
 _NOTHING = About()
