@@ -31,6 +31,26 @@ bool is_kept(const std::vector<Step>& steps, std::size_t step, Space space, std:
   return space == Space::kOutput;
 }
 
+bool is_message(const Step& step) {
+  return needs_of(step.kind) == kNeedsMessages && step.src.count + step.dst.count > 0;
+}
+
+// Blocks of the ranks have any length, so each goes by itself: its blocks of a format begin where it does, whoever
+// passes it on beside which others.
+std::vector<Step> one_chunk_each(const std::vector<Step>& steps) {
+  std::vector<Step> made;
+  for (const Step& step : steps) {
+    const std::int32_t count = is_message(step) ? std::max(step.src.count, step.dst.count) : 1;
+    for (std::int32_t i = 0; i < count; ++i) {
+      Step& part = made.emplace_back(step);
+      for (Range* range : {&part.src, &part.dst}) {
+        if (count > 1 && range->count > 0) *range = {range->space, range->first + i, 1};
+      }
+    }
+  }
+  return made;
+}
+
 // One lane. A chunk that came by a formatted message is rounded already, until it is written over.
 class Formatter {
  public:
@@ -39,12 +59,11 @@ class Formatter {
   std::vector<Step> run() {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       Step step = steps_[i];
-      const bool is_message = needs_of(step.kind) == kNeedsMessages && step.src.count + step.dst.count > 0;
       if (step.kind == StepKind::kSend && must_round(i)) {
         made_.push_back(step::round(step.src, format_));
         mark(step.src, true);
       }
-      if (is_message) step.format = format_;
+      if (is_message(step)) step.format = format_;
       made_.push_back(step);
       if (writes_locally(step.kind)) mark(step.dst, step.kind == StepKind::kRecv);
     }
@@ -114,7 +133,10 @@ std::deque<Formatted> all_formatted() {
 }  // namespace
 
 Schedule with_format(Schedule schedule, std::int32_t format) {
-  for (Lane& lane : schedule.lanes) lane.steps = Formatter(lane.steps, format).run();
+  for (Lane& lane : schedule.lanes) {
+    if (!is_cut(schedule.collective)) lane.steps = one_chunk_each(lane.steps);
+    lane.steps = Formatter(lane.steps, format).run();
+  }
   return schedule;
 }
 
@@ -126,8 +148,9 @@ std::optional<std::int32_t> find_format(std::string_view name) {
 }
 
 std::string unformattable(const Algorithm& algorithm) {
-  if (algorithm.collective != Collective::kAllreduce) {
-    return std::string("formats are for allreduce, not for ") + collective_name(algorithm.collective);
+  if (!can_have_format(algorithm.collective)) {
+    return std::string("formats are for allreduce, reducescatter and allgather, not for ") +
+           collective_name(algorithm.collective);
   }
   if (is_one_sided(algorithm.needs)) {
     return std::string(algorithm.name) + " works on its peers' memory and sends nothing that could have a format";
@@ -147,11 +170,12 @@ const Algorithm* find_formatted(Collective collective, std::string_view name) {
 // All formats that round alike have the same proof.
 const Rounding& rounding_of(const Algorithm& formatted, int size) {
   static std::mutex mutex;
-  static std::map<std::tuple<std::string_view, bool, int>, Rounding> proved;
+  static std::map<std::tuple<Collective, std::string_view, bool, int>, Rounding> proved;
   const std::string_view name(formatted.name);
   const bool is_stochastic = roda_wire_formats[formatted.format].is_stochastic != 0;
   const std::scoped_lock lock(mutex);
-  const auto [found, is_new] = proved.try_emplace({name.substr(0, name.find('/')), is_stochastic, size});
+  const auto [found, is_new] =
+      proved.try_emplace({formatted.collective, name.substr(0, name.find('/')), is_stochastic, size});
   if (is_new) found->second = prove(formatted, size);
   return found->second;
 }

@@ -1,6 +1,6 @@
 // Algorithms whose messages travel in a wire format (roda_wire_formats): fewer bytes, and sums that are still float32.
 //
-// An allreduce of messages in a format is an algorithm like any other, named "ring/int8". Any thread.
+// An algorithm of messages in a format is one like any other, named "ring/int8". Any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,14 @@ inline constexpr std::size_t kFormatGrain = 256;
 // Groups that are larger run unformatted: proofs take time.
 inline constexpr int kMostFormatted = 64;
 
-// All messages of the schedule in the format. Whoever sends what it goes on with rounds that first: every rank has it
-// as the message says.
+// Whether algorithms of the collective can: what they end with is a sum, or goes to all ranks alike.
+constexpr bool can_have_format(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kAllgather;
+}
+
+// All messages of the schedule in the format, of blocks of the ranks one chunk each. Whoever sends what it goes on with
+// rounds that first: every rank has it as the message says.
 Schedule with_format(Schedule schedule, std::int32_t format);
 
 // nullopt: no format of that name.

@@ -27,9 +27,12 @@ std::string missing_words(std::uint32_t missing) {
 
 // Why the option may come to other bits than those that reduce in rank order; empty when it can't.
 std::string disorder(const std::string& name, const Query& query, const Offer& offer) {
+  const schedule::Algorithm* algorithm = schedule::find_algorithm(query.collective, name);
+  if (query.in_rank_order && algorithm != nullptr && algorithm->format != RODA_WIRE_NONE) {
+    return "RODA_DETERMINISTIC: its messages are rounded";
+  }
   const bool is_adasum = query.collective == schedule::Collective::kAdasum;
   if (!query.in_rank_order || is_adasum || !schedule::is(query.collective, RODA_COMBINES)) return "";
-  const schedule::Algorithm* algorithm = schedule::find_algorithm(query.collective, name);
   if (offer.transport == kLevels || algorithm == nullptr || !algorithm->in_rank_order) {
     return "RODA_DETERMINISTIC: it does not reduce every element in rank order";
   }

@@ -6,7 +6,7 @@
 //   option = [ '!' ] transport '/' algorithm [ '/' format ]
 // Sizes take K, M, G and "inf" (half-open: from <= bytes < to); ranks is a number or a range "2-8" (inclusive) or "2-".
 // host and cuda are the memory of the data; between: each rank is on a host of its own, as in the part of a composition
-// that crosses between hosts. format: of the messages (roda_wire_formats), of allreduces between hosts alone.
+// that crosses between hosts. format: of the messages (roda_wire_formats), between hosts alone.
 // transport may be '*' (any offered, in order of preference); algorithm may be "native". The transport "levels" stands
 // for compositions over hosts ("hierarchical", "two_step", "torus"), whose parts this table chooses in turn. A leading
 // '!' before an option forbids it. Example: allreduce@host:0-64K[2-16] = shm/oneshot, gloo/recursive_doubling The first
@@ -114,7 +114,7 @@ class Table {
   std::vector<Rule> rules_;
 };
 
-// By which allreduces between hosts have their messages in a wire format, where one was asked for.
+// By which collectives between hosts that can have their messages in a wire format do, where one was asked for.
 std::string rules_in_format(const std::string& format);
 
 }  // namespace roda::select

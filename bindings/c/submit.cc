@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "algorithms/schedule/format.h"
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
 
@@ -82,8 +83,9 @@ Status check_reduction(const roda_op& op) {
 
 // The format that the operation's messages may have: others fuse, and are worked on, as if nothing had been asked.
 std::int32_t wire_format_of(const roda_op& op) {
-  const bool can_have = op.collective == RODA_ALLREDUCE && op.dtype == RODA_FLOAT32 && op.device < 0 &&
-                        (op.op == RODA_SUM || op.op == RODA_AVERAGE);
+  const bool sums = op.op == RODA_SUM || op.op == RODA_AVERAGE || !is(op, RODA_COMBINES);
+  const bool can_have = schedule::can_have_format(static_cast<schedule::Collective>(op.collective)) &&
+                        op.dtype == RODA_FLOAT32 && op.device < 0 && sums;
   return can_have ? op.wire_format : int32_t{RODA_WIRE_NONE};
 }
 

@@ -88,10 +88,13 @@ Formats formats_of(const Plan& plan, const PlanQuery& q) {
       const plan::Grid& grid = q.shape->grid(plan.composition.name);
       const std::int32_t axis = plan.composition.stages[number].axis;
       size = grid.largest(axis);
-      // Each stage before it has shared the data out, unless it came to the same on all ranks.
-      for (std::size_t before = 0; before < number; ++before) {
-        const plan::Stage& stage = plan.composition.stages[before];
-        if (stage.collective != schedule::Collective::kAllreduce) bytes /= at(grid.smallest(stage.axis));
+      // Stages along inner axes share the data out, before it or after, unless they came to the same on all ranks.
+      const auto& stages = plan.composition.stages;
+      for (std::int32_t inner = 0; inner < axis; ++inner) {
+        const bool is_shared_out = std::ranges::any_of(stages, [&](const plan::Stage& stage) {
+          return stage.axis == inner && stage.collective != schedule::Collective::kAllreduce;
+        });
+        if (is_shared_out) bytes /= at(grid.smallest(inner));
       }
     }
     schedule::Program program;

@@ -72,7 +72,7 @@ class Planner {
   // Rules that come before the table's for queries that name what is returned. They may change the answer at the
   // edges of such queries alone. Zero where the text has no rule; the same number for the same text.
   std::uint32_t add_rules(const std::string& text);
-  // Those rules, or none, behind one that has allreduces' messages between hosts in the format. Of RODA_WIRE_NONE: the
+  // Those rules, or none, behind one that has messages between hosts in the format. Of RODA_WIRE_NONE: the
   // same rules.
   std::uint32_t rules_with(std::uint32_t rules, std::int32_t wire_format);
 

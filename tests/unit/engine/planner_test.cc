@@ -397,6 +397,12 @@ TEST(Planner, ExplainsWhatFormatsComeTo) {
   EXPECT_EQ(formats["bytes_meant"], 32 << 20);
   EXPECT_EQ(formats["bytes_sent"], (8 << 20) + (32 << 20) / 256);
   EXPECT_EQ(formats["roundings"], 2);
+  PlanQuery gathered = allreduce(64 << 20, {2, 2});
+  gathered.collective = RODA_ALLGATHER;
+  const Planner gathering = planner("allgather@between = far/ring/int8");
+  const auto parts = nlohmann::json::parse(explain(gathering, gathered, Topology(), Form::kJson))["formats"];
+  EXPECT_EQ(parts["bytes_meant"], 16 << 20);
+  EXPECT_EQ(parts["roundings"], 1);
   const auto plain = nlohmann::json::parse(explain(planner(), q, Topology(), Form::kJson));
   EXPECT_FALSE(plain.contains("formats"));
 }

@@ -155,7 +155,8 @@ TEST(GrammarErrors, Formats) {
             place +
                 "unknown format the end of the rule; known: bf16, fp16, fp8, int8, int4, bf16_stochastic, "
                 "int8_stochastic, int4_stochastic");
-  EXPECT_EQ(error_of("allgather = a/ring/int8"), place + "formats are for allreduce, not for allgather");
+  EXPECT_EQ(error_of("broadcast = a/binomial/int8"),
+            "rule 1 (line 1, column 24): formats are for allreduce, reducescatter and allgather, not for broadcast");
   EXPECT_EQ(error_of("allreduce = a/direct/int8"),
             "rule 1 (line 1, column 22): direct works on its peers' memory and sends nothing that could have a format");
   EXPECT_EQ(error_of("allreduce = levels/hierarchical/int8"),
