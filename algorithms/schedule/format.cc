@@ -1,7 +1,9 @@
 #include "algorithms/schedule/format.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -182,6 +184,26 @@ const Rounding& rounding_of(const Algorithm& formatted, int size) {
 
 double error_bound(std::int32_t format, int roundings) {
   return std::pow(1 + roda_wire_formats[format].error, roundings) - 1;
+}
+
+std::string beyond_bound(double bound, std::int32_t format, int roundings) {
+  const double proved = error_bound(format, roundings);
+  if (proved <= bound) return "";
+  const auto digits = [](double number) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.2g", number);
+    return std::string(text.data());
+  };
+  std::string others;
+  for (std::int32_t other = 1; other < RODA_WIRE_FORMAT_COUNT; ++other) {
+    const double least = error_bound(other, roundings);
+    if (least > bound || roda_wire_formats[other].is_stochastic != 0) continue;
+    others += (others.empty() ? "" : ", ") + std::string(roda_wire_formats[other].name) + " (" + digits(least) + ")";
+  }
+  return roda_wire_formats[format].name + std::string(" rounds a contribution ") + std::to_string(roundings) +
+         (roundings == 1 ? " time" : " times") + ", which is proved to be off by up to " + digits(proved) +
+         ", and HOROVOD_WIRE_BOUND allows " + digits(bound) + ": take " + (others.empty() ? "no format" : others) +
+         ", or raise the bound";
 }
 
 }  // namespace roda::schedule

@@ -45,8 +45,15 @@ struct Rounding {
 };
 const Rounding& rounding_of(const Algorithm& formatted, int size);
 
+// Of a contribution, whatever the algorithm: as a message, and as a part of the sum.
+constexpr int fewest_roundings(Collective collective) { return collective == Collective::kAllreduce ? 2 : 1; }
+
 // The most that a sum is off by when each contribution is rounded so many times: as a share of the sum, over the ranks,
 // of the largest magnitudes of their blocks.
 double error_bound(std::int32_t format, int roundings);
+
+// Why a user who bears so much can't have so many roundings, as the end of a sentence that names the plan, with what to
+// do; empty: they can.
+std::string beyond_bound(double bound, std::int32_t format, int roundings);
 
 }  // namespace roda::schedule

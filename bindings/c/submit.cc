@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -131,6 +132,16 @@ Status check_basics(const roda_op& op) {
   return {};
 }
 
+// What no plan between hosts could keep to is refused before the others wait for it.
+Status check_bound(const Engine& engine, const roda_op& op, std::int32_t wire_format) {
+  const std::optional<double>& bound = engine.knobs().wire_bound;
+  if (wire_format == RODA_WIRE_NONE || !bound.has_value() || engine.topology().hosts.size() < 2) return {};
+  const int least = schedule::fewest_roundings(static_cast<schedule::Collective>(op.collective));
+  const std::string reason = schedule::beyond_bound(*bound, wire_format, least);
+  if (reason.empty()) return {};
+  return Status::invalid(std::string(op_title(op.collective)) + " '" + op.name + "': " + reason + ".");
+}
+
 // Something here can work where the tensor lies.
 Status check_device(const Engine& engine, const roda_op& op) {
   const roda_device* device = engine.device();
@@ -214,6 +225,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   r.root = is(op, RODA_ROOTED) ? op.root : 0;
   r.device = op.device;
   r.wire_format = wire_format_of(op);
+  RODA_RETURN_IF_ERROR(check_bound(engine, op, r.wire_format));
   r.prescale = op.prescale;
   r.postscale = op.postscale;
   r.shape.assign(op.shape, op.shape + op.ndim);

@@ -110,6 +110,7 @@ Formats formats_of(const Plan& plan, const PlanQuery& q) {
     const int roundings = schedule::rounding_of(*algorithm, size).most;
     all.names += std::string(all.names.empty() ? "" : ", ") + roda_wire_formats[algorithm->format].name;
     all.roundings += roundings;
+    if (roda_wire_formats[algorithm->format].error > roda_wire_formats[all.worst].error) all.worst = algorithm->format;
     all.bound = (1 + all.bound) * (1 + schedule::error_bound(algorithm->format, roundings)) - 1;
   }
   return all;

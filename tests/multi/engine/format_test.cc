@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -165,6 +166,24 @@ TEST(Format, IsWhatTheOperationAsksFor) {
       EXPECT_GT(off, is_int4 ? kLeastOfInt4 : 1e-5) << names[i];
     }
   }
+}
+
+// HOROVOD_WIRE_BOUND=0.2, which the formats of the other tests keep to.
+TEST(Format, AboveTheUsersBoundIsRefused) {
+  if (std::getenv("HOROVOD_WIRE_BOUND") == nullptr) GTEST_SKIP() << "there is no bound";
+  std::vector<float> data(100'000, 1);
+  const std::vector<std::int64_t> shape{100'000};
+  roda_op op = make_op(RODA_ALLREDUCE, "coarse", shape, data.data(), data.data());
+  op.wire_format = RODA_WIRE_INT4_STOCHASTIC;
+  const Outcome outcome = run(op);
+  EXPECT_EQ(outcome.code, RODA_ERR_INVALID);
+  EXPECT_NE(outcome.message.find(
+                "Allreduce 'coarse': int4_stochastic rounds a contribution 2 times, which is proved to be off by up to "
+                "0.31, and HOROVOD_WIRE_BOUND allows 0.2: take bf16 (0.0078), "),
+            std::string::npos)
+      << outcome.message;
+  op.wire_format = RODA_WIRE_INT4;
+  EXPECT_EQ(run(op).code, RODA_OK);
 }
 
 TEST(Format, ThatRanksDisagreeOnIsTold) {
