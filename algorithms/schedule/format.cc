@@ -1,7 +1,9 @@
 #include "algorithms/schedule/format.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -34,6 +36,26 @@ bool is_kept(const std::vector<Step>& steps, std::size_t next, Space space, std:
   return space == Space::kOutput;
 }
 
+bool is_message(const Step& step) {
+  return needs_of(step.kind) == kNeedsMessages && step.src.count + step.dst.count > 0;
+}
+
+// Blocks of the ranks have any length, so each goes by itself: its blocks of a format begin where it does, whoever
+// passes it on beside which others.
+std::vector<Step> one_chunk_each(const std::vector<Step>& steps) {
+  std::vector<Step> made;
+  for (const Step& step : steps) {
+    const std::int32_t count = is_message(step) ? std::max(step.src.count, step.dst.count) : 1;
+    for (std::int32_t i = 0; i < count; ++i) {
+      Step& part = made.emplace_back(step);
+      for (Range* range : {&part.src, &part.dst}) {
+        if (count > 1 && range->count > 0) *range = {range->space, range->first + i, 1};
+      }
+    }
+  }
+  return made;
+}
+
 // One lane. A chunk that came by a formatted message is rounded already, until it is written over.
 class Formatter {
  public:
@@ -45,13 +67,12 @@ class Formatter {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       Step step = steps_[i];
       if (step.kind != StepKind::kSend && !std::exchange(has_begun, true)) round_own(i, own);
-      const bool is_message = needs_of(step.kind) == kNeedsMessages && step.src.count + step.dst.count > 0;
       if (step.kind == StepKind::kSend && must_round(i)) {
         made_.push_back(step::round(step.src, format_));
         mark(step.src, true);
       }
-      if (is_message) step.format = format_;
-      step.is_lossy = step.kind == StepKind::kSend && is_message && is_unrounded(step.src);
+      if (is_message(step)) step.format = format_;
+      step.is_lossy = step.kind == StepKind::kSend && is_message(step) && is_unrounded(step.src);
       made_.push_back(step);
       if (writes_locally(step.kind)) mark(step.dst, step.kind == StepKind::kRecv);
     }
@@ -112,6 +133,9 @@ struct Formatted {
   Algorithm algorithm;
 };
 
+// Who owns a part of an allreduce's data follows from where it lies in a bucket; of scattered data, from the data.
+bool rounds_own(const Algorithm& base) { return base.in_rank_order && is_allreduction(base.collective); }
+
 // Every algorithm that can have a format, in each.
 std::deque<Formatted> all_formatted() {
   std::deque<Formatted> all;
@@ -124,7 +148,7 @@ std::deque<Formatted> all_formatted() {
       made.algorithm.format = format;
       made.algorithm.in_rank_order = false;  // its bits are no other algorithm's
       made.algorithm.make = [base, format, name = made.name](int rank, int size, int root) {
-        Schedule schedule = with_format(base->make(rank, size, root), format, base->in_rank_order);
+        Schedule schedule = with_format(base->make(rank, size, root), format, rounds_own(*base));
         schedule.algorithm = name;
         return schedule;
       };
@@ -140,7 +164,10 @@ std::deque<Formatted> all_formatted() {
 
 Schedule with_format(Schedule schedule, std::int32_t format, bool rounds_own) {
   const std::int32_t own = rounds_own ? schedule.chunks : 0;
-  for (Lane& lane : schedule.lanes) lane.steps = Formatter(lane.steps, format).run(own);
+  for (Lane& lane : schedule.lanes) {
+    if (!is_cut(schedule.collective)) lane.steps = one_chunk_each(lane.steps);
+    lane.steps = Formatter(lane.steps, format).run(own);
+  }
   return schedule;
 }
 
@@ -152,8 +179,9 @@ std::optional<std::int32_t> find_format(std::string_view name) {
 }
 
 std::string unformattable(const Algorithm& algorithm) {
-  if (algorithm.collective != Collective::kAllreduce) {
-    return std::string("formats are for allreduce, not for ") + collective_name(algorithm.collective);
+  if (!can_have_format(algorithm.collective)) {
+    return std::string("formats are for allreduce, reducescatter and allgather, not for ") +
+           collective_name(algorithm.collective);
   }
   if (is_one_sided(algorithm.needs)) {
     return std::string(algorithm.name) + " works on its peers' memory and sends nothing that could have a format";
@@ -179,17 +207,38 @@ const Algorithm* find_formatted(Collective collective, std::string_view name) {
 // All formats that round alike have the same proof.
 const Rounding& rounding_of(const Algorithm& formatted, int size) {
   static std::mutex mutex;
-  static std::map<std::tuple<std::string_view, bool, int>, Rounding> proved;
+  static std::map<std::tuple<Collective, std::string_view, bool, int>, Rounding> proved;
   const std::string_view name(formatted.name);
   const bool is_stochastic = roda_wire_formats[formatted.format].is_stochastic != 0;
   const std::scoped_lock lock(mutex);
-  const auto [found, is_new] = proved.try_emplace({name.substr(0, name.find('/')), is_stochastic, size});
+  const auto [found, is_new] =
+      proved.try_emplace({formatted.collective, name.substr(0, name.find('/')), is_stochastic, size});
   if (is_new) found->second = prove(formatted, size);
   return found->second;
 }
 
 double error_bound(std::int32_t format, int roundings) {
   return std::pow(1 + roda_wire_formats[format].error, roundings) - 1;
+}
+
+std::string beyond_bound(double bound, std::int32_t format, int roundings) {
+  const double proved = error_bound(format, roundings);
+  if (proved <= bound) return "";
+  const auto digits = [](double number) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.2g", number);
+    return std::string(text.data());
+  };
+  std::string others;
+  for (std::int32_t other = 1; other < RODA_WIRE_FORMAT_COUNT; ++other) {
+    const double least = error_bound(other, roundings);
+    if (least > bound || roda_wire_formats[other].is_stochastic != 0) continue;
+    others += (others.empty() ? "" : ", ") + std::string(roda_wire_formats[other].name) + " (" + digits(least) + ")";
+  }
+  return roda_wire_formats[format].name + std::string(" rounds a contribution ") + std::to_string(roundings) +
+         (roundings == 1 ? " time" : " times") + ", which is proved to be off by up to " + digits(proved) +
+         ", and HOROVOD_WIRE_BOUND allows " + digits(bound) + ": take " + (others.empty() ? "no format" : others) +
+         ", or raise the bound";
 }
 
 }  // namespace roda::schedule

@@ -1,6 +1,6 @@
 // Algorithms whose messages travel in a wire format (roda_wire_formats): fewer bytes, and sums that are still float32.
 //
-// An allreduce of messages in a format is an algorithm like any other, named "ring/int8". Any thread.
+// An algorithm of messages in a format is one like any other, named "ring/int8". Any thread.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,15 @@ inline constexpr std::size_t kFormatGrain = 256;
 // Groups that are larger run unformatted: proofs take time.
 inline constexpr int kMostFormatted = 64;
 
-// All messages of the schedule in the format. Whoever sends what it goes on with rounds that first: every rank has it
-// as the message says. `rounds_own`: so does who goes on with a contribution of its own that it sends to nobody, so
-// that each contribution is rounded as often, whoever sums it up.
+// Whether algorithms of the collective can: what they end with is a sum, or goes to all ranks alike.
+constexpr bool can_have_format(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kAllgather;
+}
+
+// All messages of the schedule in the format, of blocks of the ranks one chunk each. Whoever sends what it goes on with
+// rounds that first: every rank has it as the message says. `rounds_own`: so does who goes on with a contribution of
+// its own that it sends to nobody, so that each contribution is rounded as often, whoever sums it up.
 Schedule with_format(Schedule schedule, std::int32_t format, bool rounds_own);
 
 // nullopt: no format of that name.
@@ -44,8 +50,15 @@ const Rounding& rounding_of(const Algorithm& formatted, int size);
 // Whether all ranks end with the same bits although each rounds in its own way: no two round the same sum.
 bool rounds_apart(const Algorithm& formatted, int size);
 
+// Of a contribution, whatever the algorithm: as a message, and as a part of the sum.
+constexpr int fewest_roundings(Collective collective) { return collective == Collective::kAllreduce ? 2 : 1; }
+
 // The most that a sum is off by when each contribution is rounded so many times: as a share of the sum, over the ranks,
 // of the largest magnitudes of their blocks.
 double error_bound(std::int32_t format, int roundings);
+
+// Why a user who bears so much can't have so many roundings, as the end of a sentence that names the plan, with what to
+// do; empty: they can.
+std::string beyond_bound(double bound, std::int32_t format, int roundings);
 
 }  // namespace roda::schedule

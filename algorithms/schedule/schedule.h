@@ -55,6 +55,11 @@ constexpr bool is_allreduction(Collective collective) {
   return is_cut(collective) && is(collective, RODA_COMBINES) && !is(collective, RODA_ROOTED);
 }
 
+// Allreduce, Adasum and allgather: every rank ends with the same.
+constexpr bool is_for_all(Collective collective) {
+  return is_allreduction(collective) || collective == Collective::kAllgather;
+}
+
 // Whether every rank has a block for each other that only these two know the length of.
 constexpr bool is_between_pairs(Collective collective) {
   return entry_of(collective).input == RODA_ALL_PARTS && entry_of(collective).output == RODA_ALL_PARTS;

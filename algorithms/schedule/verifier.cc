@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "algorithms/index.h"
+#include "algorithms/schedule/format.h"
 #include "algorithms/schedule/verify/proof.h"
 
 namespace roda::schedule {
@@ -70,7 +71,9 @@ void check_format(const Step& step, const Schedule& schedule) {
   if (step.kind == StepKind::kRound && step.format == RODA_WIRE_NONE) complain("rounds to no format");
   if (step.format == RODA_WIRE_NONE) return;
   if (step.format < 0 || step.format >= RODA_WIRE_FORMAT_COUNT) complain("unknown format");
-  if (schedule.collective != Collective::kAllreduce) complain("only an allreduce's messages have formats");
+  if (!can_have_format(schedule.collective)) {
+    complain(std::string("messages of ") + collective_name(schedule.collective) + " have no formats");
+  }
   if (step.kind != StepKind::kRound && needs_of(step.kind) != kNeedsMessages)
     complain("is no message that has a format");
 }

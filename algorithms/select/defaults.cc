@@ -73,11 +73,9 @@ const Table& Table::defaults() {
 }
 
 std::string rules_in_format(const std::string& format) {
-  std::string options;
-  for (const char* option : {"tcp/ordered/", "*/ordered/", "tcp/ring/", "*/ring/"}) {
-    options += (options.empty() ? "" : ", ") + (option + format);
-  }
-  return "allreduce@between = " + options;
+  const std::string ring = "tcp/ring/" + format + ", */ring/" + format;
+  const std::string sums = "@between = tcp/ordered/" + format + ", */ordered/" + format + ", " + ring;
+  return "allreduce" + sums + "; reducescatter" + sums + "; allgather@between = " + ring;
 }
 
 }  // namespace roda::select

@@ -220,9 +220,11 @@ class Parser {
   }
 
   bool parse_format(const Table::Rule& rule, const std::string& transport, std::string* algorithm) {
-    if (!schedule::find_format(word_)) {
+    const bool is_auto = word_ == kAuto.substr(1);
+    if (!is_auto && !schedule::find_format(word_)) {
       std::vector<const char*> names;
       for (int format = 1; format < RODA_WIRE_FORMAT_COUNT; ++format) names.push_back(roda_wire_formats[format].name);
+      names.push_back(kAuto.data() + 1);
       return fail("unknown format " + in_words() + "; known: " + list(names));
     }
     const schedule::Algorithm* base = schedule::find_algorithm(rule.collective, *algorithm);
@@ -232,10 +234,11 @@ class Parser {
     }
     const std::string reason = schedule::unformattable(*base);
     if (!reason.empty()) return fail(reason);
-    *algorithm += "/" + std::string(word_);
-    if (schedule::find_algorithm(rule.collective, *algorithm) == nullptr) {
+    const std::string format = is_auto ? roda_wire_formats[RODA_WIRE_BF16].name : std::string(word_);
+    if (schedule::find_algorithm(rule.collective, *algorithm + "/" + format) == nullptr) {
       return fail("an algorithm of your own has no formats");
     }
+    *algorithm += "/" + std::string(word_);
     return take_word();
   }
 

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "algorithms/schedule/format.h"
+
 namespace roda::select {
 namespace {
 
@@ -29,9 +31,12 @@ std::string missing_words(std::uint32_t missing) {
 
 // Why the option may come to other bits than those that reduce in rank order; empty when it can't.
 std::string disorder(const std::string& name, const Query& query, const Offer& offer) {
+  const schedule::Algorithm* algorithm = schedule::find_algorithm(query.collective, name);
+  if (query.in_rank_order && algorithm != nullptr && algorithm->format != RODA_WIRE_NONE) {
+    return "RODA_DETERMINISTIC: its messages are rounded";
+  }
   const bool is_adasum = query.collective == schedule::Collective::kAdasum;
   if (!query.in_rank_order || is_adasum || !schedule::is(query.collective, RODA_COMBINES)) return "";
-  const schedule::Algorithm* algorithm = schedule::find_algorithm(query.collective, name);
   if (offer.transport == kLevels || algorithm == nullptr || !algorithm->in_rank_order) {
     return "RODA_DETERMINISTIC: it does not reduce every element in rank order";
   }
@@ -73,6 +78,8 @@ bool stands_for(const Offer& offer, const std::string& name, const Query& query)
   return algorithm == nullptr || (algorithm->needs & ~schedule::kNeedsMessages) == 0;
 }
 
+bool is_auto(const Option& option) { return option.algorithm.ends_with(kAuto); }
+
 // Goes through the matching rules in order and collects the verdicts.
 class Ranking {
  public:
@@ -112,10 +119,27 @@ class Ranking {
       const bool is_any = option.transport == kAnyTransport && stands_for(offer, option.algorithm, query_);
       if (!is_any && option.transport != offer.transport) continue;
       offered = true;
-      consider({offer.transport, option.algorithm}, offer, selector);
+      Option offered_one{offer.transport, option.algorithm};
+      if (is_auto(option) && !decide(&offered_one)) continue;
+      consider(offered_one, offer, selector);
     }
     if (offered || option.transport == kAnyTransport || seen(option)) return;
     verdicts_.push_back({option, false, "no transport " + option.transport + " is offered here"});
+  }
+
+  // Puts bf16 in the place of "auto" where it gains something.
+  bool decide(Option* option) {
+    std::string reason = query_.unformatted.empty() ? query_.no_gain : query_.unformatted;
+    std::string formatted = option->algorithm.substr(0, option->algorithm.size() - kAuto.size());
+    formatted += std::string("/") + roda_wire_formats[RODA_WIRE_BF16].name;
+    const schedule::Algorithm* algorithm = schedule::find_algorithm(query_.collective, formatted);
+    if (reason.empty() && algorithm->accepts(query_.size)) {
+      const int roundings = schedule::rounding_of(*algorithm, query_.size).most;
+      reason = schedule::beyond_bound(query_.most_error, algorithm->format, roundings);
+    }
+    if (!reason.empty() && !seen(*option)) verdicts_.push_back({*option, false, reason});
+    if (reason.empty()) option->algorithm = std::move(formatted);
+    return reason.empty();
   }
 
   void consider(const Option& option, const Offer& offer, const std::string& selector) {
@@ -168,6 +192,10 @@ std::vector<std::size_t> Table::edges() const {
   all.erase(0);
   all.erase(SIZE_MAX);
   return {all.begin(), all.end()};
+}
+
+bool Table::asks_for_auto() const {
+  return std::ranges::any_of(rules_, [](const Rule& rule) { return std::ranges::any_of(rule.options, is_auto); });
 }
 
 std::uint64_t Table::hash() const {

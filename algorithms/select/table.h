@@ -3,10 +3,11 @@
 // Grammar: rules separated by ';' or newlines, '#' starts a comment.
 //   rule = collective [ '@' place ] [ ':' size '-' size ] [ '[' ranks ']' ] '=' option { ',' option }
 //   place = "host" | "cuda" | "between"
-//   option = [ '!' ] transport '/' algorithm [ '/' format ]
+//   option = [ '!' ] transport '/' algorithm [ '/' ( format | "auto" ) ]
 // Sizes take K, M, G and "inf" (half-open: from <= bytes < to); ranks is a number or a range "2-8" (inclusive) or "2-".
 // host and cuda are the memory of the data; between: each rank is on a host of its own, as in the part of a composition
-// that crosses between hosts. format: of the messages (roda_wire_formats), of allreduces between hosts alone.
+// that crosses between hosts. format: of the messages (roda_wire_formats), between hosts alone;
+// auto: bf16 where the link between hosts is slow enough, else the option is passed over.
 // transport may be '*' (any offered, in order of preference); algorithm may be "native". The transport "levels" stands
 // for compositions over hosts ("hierarchical", "two_step", "torus"), whose parts this table chooses in turn. A leading
 // '!' before an option forbids it, and without a format, in every format. Example: allreduce@host:0-64K[2-16] =
@@ -16,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,6 +33,8 @@ using schedule::kNative;
 inline constexpr const char* kAnyTransport = "*";
 // In place of a transport: a composition of collectives inside hosts and across them, each by what the table says.
 inline constexpr const char* kLevels = "levels";
+// Behind an algorithm's name, in place of a format.
+inline constexpr std::string_view kAuto = "/auto";
 bool is_composition(schedule::Collective collective, std::string_view name);
 
 enum class Memory : std::uint8_t { kHost = 0, kCuda = 1 };
@@ -44,6 +48,8 @@ struct Query {
   bool in_rank_order = false;  // reductions must come to the same bits whatever runs them
   bool between = false;        // each rank is on a host of its own
   std::string unformatted;     // why no message may have a format; empty: it may
+  std::string no_gain;         // why bf16 is not worth it between these hosts; empty: it is
+  double most_error = std::numeric_limits<double>::infinity();  // that a format chosen here may have (error_bound())
 };
 
 // A transport as far as selection cares. Order of a vector of offers = order of preference for '*'.
@@ -112,12 +118,14 @@ class Table {
   // Where what rank() says may change as bytes grow: numbers of bytes at which some rule begins or ends to hold,
   // ascending, each once.
   std::vector<std::size_t> edges() const;
+  // Whether some rule leaves it to the link between hosts whether messages have a format.
+  bool asks_for_auto() const;
 
  private:
   std::vector<Rule> rules_;
 };
 
-// By which allreduces between hosts have their messages in a wire format, where one was asked for.
+// By which collectives between hosts that can have their messages in a wire format do, where one was asked for.
 std::string rules_in_format(const std::string& format);
 
 }  // namespace roda::select

@@ -86,6 +86,7 @@ char* explain(roda::engine::PlanQuery query, const char* memory, const Topology*
     shape = roda::engine::Shape(levelled.levels, 0);
     query.lie_on(shape);
   }
+  if (status.ok()) planner->use_link(job != nullptr ? job->planner().link() : roda::engine::link_of(levelled));
   using roda::engine::Form;
   const Form form = as_json == 0 ? Form::kWords : as_json == 2 ? Form::kChoice : Form::kJson;
   return give(roda::engine::explain(*planner, query, levelled, form));

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "algorithms/schedule/format.h"
 #include "bindings/c/process.h"
 #include "bindings/c/roda.h"
 
@@ -82,8 +84,9 @@ Status check_reduction(const roda_op& op) {
 
 // The format that the operation's messages may have: others fuse, and are worked on, as if nothing had been asked.
 std::int32_t wire_format_of(const roda_op& op) {
-  const bool can_have = op.collective == RODA_ALLREDUCE && op.dtype == RODA_FLOAT32 && op.device < 0 &&
-                        (op.op == RODA_SUM || op.op == RODA_AVERAGE);
+  const bool sums = op.op == RODA_SUM || op.op == RODA_AVERAGE || !is(op, RODA_COMBINES);
+  const bool can_have = schedule::can_have_format(static_cast<schedule::Collective>(op.collective)) &&
+                        op.dtype == RODA_FLOAT32 && op.device < 0 && sums;
   return can_have ? op.wire_format : int32_t{RODA_WIRE_NONE};
 }
 
@@ -127,6 +130,16 @@ Status check_basics(const roda_op& op) {
     return Status::invalid(title() + " '" + op.name + "': a buffer is missing.");
   }
   return {};
+}
+
+// What no plan between hosts could keep to is refused before the others wait for it.
+Status check_bound(const Engine& engine, const roda_op& op, std::int32_t wire_format) {
+  const std::optional<double>& bound = engine.knobs().wire_bound;
+  if (wire_format == RODA_WIRE_NONE || !bound.has_value() || engine.topology().hosts.size() < 2) return {};
+  const int least = schedule::fewest_roundings(static_cast<schedule::Collective>(op.collective));
+  const std::string reason = schedule::beyond_bound(*bound, wire_format, least);
+  if (reason.empty()) return {};
+  return Status::invalid(std::string(op_title(op.collective)) + " '" + op.name + "': " + reason + ".");
 }
 
 // Something here can work where the tensor lies.
@@ -212,6 +225,7 @@ Status convert(const Engine& engine, const roda_op& op, Operation* out) {
   r.root = is(op, RODA_ROOTED) ? op.root : 0;
   r.device = op.device;
   r.wire_format = wire_format_of(op);
+  RODA_RETURN_IF_ERROR(check_bound(engine, op, r.wire_format));
   r.prescale = op.prescale;
   r.postscale = op.postscale;
   r.shape.assign(op.shape, op.shape + op.ndim);

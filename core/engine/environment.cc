@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "algorithms/schedule/format.h"
 #include "algorithms/select/table.h"
 #include "core/plan/carriers.h"
 #include "core/plan/user_algorithms.h"
@@ -42,6 +43,20 @@ Status check_rules(const select::Table& user, const Offer& offer, const std::str
     if (can_run || refused.empty()) continue;
     return Status::unavailable(std::string("HOROVOD_SELECT names for ") + schedule::collective_name(rule.collective) +
                                " the transport " + refused);
+  }
+  return {};
+}
+
+// What no number of ranks brings below the bound.
+Status check_bounds(const select::Table& user, double bound) {
+  for (const select::Table::Rule& rule : user.rules()) {
+    for (std::size_t i = 0; i < rule.options.size(); ++i) {
+      const schedule::Algorithm* found = schedule::find_algorithm(rule.collective, rule.options[i].algorithm);
+      if (rule.forbidden[i] || found == nullptr || found->format == RODA_WIRE_NONE) continue;
+      const int least = schedule::fewest_roundings(rule.collective);
+      const std::string reason = schedule::beyond_bound(bound, found->format, least);
+      if (!reason.empty()) return Status::invalid("HOROVOD_SELECT: " + rule.options[i].text() + ": " + reason);
+    }
   }
   return {};
 }
@@ -87,7 +102,8 @@ Status Environment::make_planner(const Knobs& knobs, const Refusals& refused, st
   options.compositions.always_hierarchical_allreduce = knobs.hierarchical_allreduce;
   options.compositions.always_hierarchical_allgather = knobs.hierarchical_allgather;
   options.compositions.hierarchical_adasum = knobs.hierarchical_adasum;
-  options.deterministic = knobs.deterministic;
+  options.terms.in_rank_order = knobs.deterministic;
+  options.terms.most_error = knobs.wire_bound.value_or(options.terms.most_error);
   options.assumptions = offer.assumptions();
   select::Table table = select::Table::defaults();
   if (knobs.torus_allreduce) {
@@ -99,6 +115,7 @@ Status Environment::make_planner(const Knobs& knobs, const Refusals& refused, st
     const auto user = select::Table::parse(rules, &error);
     if (!user.has_value()) return Status::invalid("HOROVOD_SELECT is malformed: " + error);
     RODA_RETURN_IF_ERROR(check_rules(*user, offer, knobs.cpu_operations));
+    RODA_RETURN_IF_ERROR(check_bounds(*user, options.terms.most_error));
     table = table.overridden_by(*user);
   }
   std::vector<const roda_transport*> usable;  // now that all that is named is opened

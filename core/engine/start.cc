@@ -15,6 +15,7 @@
 #include "core/bootstrap/gather.h"
 #include "core/bootstrap/hosts.h"
 #include "core/bootstrap/join.h"
+#include "core/bootstrap/link_speed.h"
 #include "core/bootstrap/rendezvous.h"
 #include "core/bootstrap/store_wire.h"
 #include "core/engine/environment.h"
@@ -316,6 +317,12 @@ Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>
   if (mine.ok()) mine = sort_sets(size, &static_sets);
   if (mine.ok()) mine = find_address(reports, parts);
   RODA_RETURN_IF_ERROR(agree(view, reports, mine, static_sets, deadline, parts));
+  topology::Link link = link_of(parts->topology);
+  if (parts->topology.hosts.size() > 1 && parts->planner->table().asks_for_auto()) {
+    RODA_RETURN_IF_ERROR(measure_link(*parts->store, parts->topology, rank,
+                                      {parts->job_key + "/link", parts->address, parts->host_cores, deadline}, &link));
+  }
+  parts->planner->use_link(std::move(link));
   RODA_RETURN_IF_ERROR(Bells::open(&parts->bells));
   control::ControlPlane::Options options;
   options.key = parts->job_key + "/control";

@@ -53,7 +53,8 @@ struct Knobs {
   // Lower case; empty: chosen by what is usable.
   std::string controller, cpu_operations, gpu_operations;
   std::string gpu_allreduce, gpu_allgather, gpu_broadcast, gpu_alltoall, gpu_reducescatter;
-  std::string select;  // rules in the grammar of the selection table
+  std::string select;                // rules in the grammar of the selection table
+  std::optional<double> wire_bound;  // of what wire formats make sums differ by (schedule::error_bound()); unset: none
   std::string plugin_path;
   std::string topology_file, topology_dump_file;  // paths; empty: none
   bool hierarchical_allreduce{}, hierarchical_allgather{}, hierarchical_adasum{}, torus_allreduce{};

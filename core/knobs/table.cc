@@ -50,6 +50,7 @@ const Row kRows[] = {
   {"HOROVOD_GPU_ALLTOALL", kWord, "", "", kSame, kCore, &Knobs::gpu_alltoall, "The same for alltoall alone."},
   {"HOROVOD_GPU_REDUCESCATTER", kWord, "", "", kSame, kCore, &Knobs::gpu_reducescatter, "The same for reducescatter alone."},
   {"HOROVOD_SELECT", kText, "", "", kSame, kCore, &Knobs::select, "Rules that come before the built-in selection table, in its grammar; schedules = PATHS gives algorithms in files."},
+  {"HOROVOD_WIRE_BOUND", kNumber, nullptr, "", kSame, kCore, &Knobs::wire_bound, "Plans whose wire formats are proved to make sums differ by more are refused; as a share of the sum, over the ranks, of the largest magnitudes of their blocks.", 0},
   {"RODA_TOPOLOGY_FILE", kText, "", "path", kSamePresence, kCore, &Knobs::topology_file, "Topology to use in place of what is discovered; it must agree with the job's hosts and ranks."},
   {"RODA_TOPOLOGY_DUMP_FILE", kText, "", "path", kFree, kCore, &Knobs::topology_dump_file, "Where rank 0 writes the job's topology at init, in the form that RODA_TOPOLOGY_FILE reads."},
   {"HOROVOD_PLUGIN_PATH", kText, "", "", kFree, kCore, &Knobs::plugin_path, "Folders searched for plugins first, separated by colons."},

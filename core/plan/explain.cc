@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/schedule/format.h"
 #include "algorithms/schedule/schedule.h"
 #include "algorithms/schedule/user.h"
 #include "algorithms/select/table.h"
@@ -103,15 +104,28 @@ std::pair<double, bool> fastest_device(const topology::Machine& machine) {
   return fastest;
 }
 
-// The network between several hosts is as fast as the slowest host's fastest device. null: one host, or none known.
-nlohmann::json network_of(const Topology& topology) {
+// The network between several hosts is as fast as the slowest host's fastest device. nullopt: one host, or none known.
+std::optional<std::pair<double, bool>> slowest_device(const Topology& topology) {
   std::optional<std::pair<double, bool>> slowest;
   for (const topology::Host& host : topology.hosts) {
     const auto fastest = fastest_device(topology.machines[static_cast<std::size_t>(host.machine)].machine);
     if (fastest.first > 0) slowest = slowest ? std::min(*slowest, fastest) : fastest;
   }
-  if (topology.hosts.size() < 2 || !slowest) return nullptr;
+  return topology.hosts.size() < 2 ? std::nullopt : slowest;
+}
+
+nlohmann::json network_of(const Topology& topology) {
+  const auto slowest = slowest_device(topology);
+  if (!slowest) return nullptr;
   return {{"Gbit_s", slowest->first}, {"is_infiniband", slowest->second}};
+}
+
+// Where formats could run, whether they were asked for or not: which win on which links.
+std::string break_evens(const PlanQuery& q, const topology::Link& link) {
+  const bool can_have = schedule::can_have_format(static_cast<schedule::Collective>(q.collective));
+  if (q.hosts < 2 || !can_have || q.dtype != RODA_FLOAT32 || q.memory_kind != RODA_MEMORY_HOST) return "";
+  return roda::format("wire formats take 10 % less time between hosts on slower links ({} core{} each): {}; {}",
+                      link.cores, link.cores == 1 ? "" : "s", topology::break_evens(link.cores), topology::speed(link));
 }
 
 // The steps of one rank, line by line: of this one, or where it is none of the ranks, of the first.
@@ -148,7 +162,7 @@ nlohmann::json choice_of(const std::vector<Row>& rows, const PlanQuery& q, const
 }
 
 std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Topology& topology,
-                    const std::vector<std::string>& assumptions) {
+                    const std::vector<std::string>& assumptions, const topology::Link& link) {
   nlohmann::json j = choice_of(rows, q, topology);
   const Row* best = chosen(rows);
   if (const Formats formats = best == nullptr ? Formats() : formats_of(best->plan, q); !formats.names.empty()) {
@@ -157,6 +171,7 @@ std::string as_json(const std::vector<Row>& rows, const PlanQuery& q, const Topo
   }
   if (best != nullptr && best->plan.is_composed()) j["schedule"] = steps_of(best->plan, *q.shape);
   j["network"] = network_of(topology);
+  if (const std::string text = break_evens(q, link); !text.empty()) j["break_even"] = text;
   j["candidates"] = nlohmann::json::array();
   for (const Row& row : rows) j["candidates"].push_back(json_of(row));
   for (const auto& algorithm : schedule::user_algorithms()) {
@@ -181,7 +196,8 @@ std::string own_algorithms(const PlanQuery& q) {
   return text;
 }
 
-std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std::vector<std::string>& assumptions) {
+std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std::vector<std::string>& assumptions,
+                     const topology::Link& link) {
   std::string text =
       roda::format("{} of {} bytes of {}{} over {} rank{}{}:\n", roda_collective_name(q.collective), q.bytes,
                    roda_dtype_name(q.dtype), q.memory_kind == RODA_MEMORY_HOST ? "" : " on GPUs", q.size,
@@ -197,6 +213,7 @@ std::string in_words(const std::vector<Row>& rows, const PlanQuery& q, const std
     for (const std::string& line : steps_of(row.plan, *q.shape)) text += "      " + line + "\n";
   }
   if (chosen(rows) == nullptr) text += "  nothing can run this\n";
+  if (const std::string even = break_evens(q, link); !even.empty()) text += "  " + even + "\n";
   for (const std::string& reason : assumptions) {
     text += "  taken to be usable there, though not on this machine: " + reason + "\n";
   }
@@ -227,11 +244,28 @@ std::string by_size(Planner* planner, PlanQuery q) {
   return text + (text == before ? "" : " above");
 }
 
+topology::Link link_of(const Topology& topology) {
+  topology::Link link;
+  link.source = "no host tells of its devices' speed";
+  if (const auto slowest = slowest_device(topology)) {
+    link = {slowest->first * 1e9 / 8, 1, "the slowest host's fastest device"};
+  }
+  int cores = 0;
+  for (const topology::Host& host : topology.hosts) {
+    const auto known = static_cast<int>(topology.machines[static_cast<std::size_t>(host.machine)].machine.cores.size());
+    const auto ranks = static_cast<int>(host.ranks.size());
+    const int of_host = known == 0 ? ranks : std::min(known, ranks);
+    cores = cores == 0 ? of_host : std::min(cores, of_host);
+  }
+  link.cores = std::max(cores, 1);
+  return link;
+}
+
 std::string explain(const Planner& planner, const PlanQuery& q, const Topology& topology, Form form) {
   const std::vector<Row> rows = rows_of(planner, q);
   if (form == Form::kChoice) return choice_of(rows, q, topology).dump();
-  return form == Form::kJson ? as_json(rows, q, topology, planner.assumptions())
-                             : in_words(rows, q, planner.assumptions());
+  return form == Form::kJson ? as_json(rows, q, topology, planner.assumptions(), planner.link())
+                             : in_words(rows, q, planner.assumptions(), planner.link());
 }
 
 }  // namespace roda::engine

@@ -17,6 +17,9 @@ enum class Form { kWords, kJson, kChoice };
 // `topology`: where the query's ranks are, with levels; without hosts: all on one.
 std::string explain(const Planner& planner, const PlanQuery& query, const Topology& topology, Form form);
 
+// As far as a description of machines tells: the slowest host's fastest device, and the fewest cores.
+topology::Link link_of(const Topology& topology);
+
 // What runs at which size, whatever the query says of bytes: "allreduce by shm/oneshot below 64 KiB, by shm/direct
 // above".
 std::string by_size(Planner* planner, PlanQuery query);

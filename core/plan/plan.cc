@@ -91,11 +91,13 @@ Formats formats_of(const Plan& plan, const PlanQuery& q) {
       const plan::Grid& grid = q.shape->grid(plan.composition.name);
       const std::int32_t axis = plan.composition.stages[number].axis;
       size = grid.largest(axis);
-      // Each stage before it has shared the data out, unless it came to the same on all ranks.
-      for (std::size_t before = 0; before < number; ++before) {
-        const plan::Stage& stage = plan.composition.stages[before];
-        if (stage.collective != schedule::Collective::kAllreduce)
-          elements = divided_up(elements, at(grid.smallest(stage.axis)));
+      // Stages along inner axes share the data out, before it or after, unless they came to the same on all ranks.
+      const auto& stages = plan.composition.stages;
+      for (std::int32_t inner = 0; inner < axis; ++inner) {
+        const bool is_shared_out = std::ranges::any_of(stages, [&](const plan::Stage& stage) {
+          return stage.axis == inner && stage.collective != schedule::Collective::kAllreduce;
+        });
+        if (is_shared_out) elements = divided_up(elements, at(grid.smallest(inner)));
       }
     }
     schedule::Program program;
@@ -115,6 +117,7 @@ Formats formats_of(const Plan& plan, const PlanQuery& q) {
     const int roundings = schedule::rounding_of(*algorithm, size).most;
     all.names += std::string(all.names.empty() ? "" : ", ") + roda_wire_formats[algorithm->format].name;
     all.roundings += roundings;
+    if (roda_wire_formats[algorithm->format].error > roda_wire_formats[all.worst].error) all.worst = algorithm->format;
     all.bound = (1 + all.bound) * (1 + schedule::error_bound(algorithm->format, roundings)) - 1;
   }
   return all;

@@ -113,11 +113,12 @@ struct Plan {
 
 // What the stages in wire formats come to.
 struct Formats {
-  std::string names;      // "int8"; empty: there is no such stage
-  std::size_t meant = 0;  // bytes that a rank would send in them unformatted
-  std::size_t sent = 0;   // bytes that it sends
-  int roundings = 0;      // that a rank's contribution goes through, at most
-  double bound = 0;       // of what they make sums differ by: schedule::error_bound()
+  std::string names;                    // "int8"; empty: there is no such stage
+  std::size_t meant = 0;                // bytes that a rank would send in them unformatted
+  std::size_t sent = 0;                 // bytes that it sends
+  std::int32_t worst = RODA_WIRE_NONE;  // of them, by its error
+  int roundings = 0;                    // that a rank's contribution goes through, at most
+  double bound = 0;                     // of what they make sums differ by: schedule::error_bound()
 };
 Formats formats_of(const Plan& plan, const PlanQuery& query);
 

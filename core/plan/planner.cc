@@ -4,6 +4,7 @@
 #include <iterator>
 #include <set>
 
+#include "algorithms/schedule/format.h"
 #include "algorithms/schedule/program.h"
 #include "algorithms/schedule/schedule.h"
 
@@ -65,7 +66,8 @@ const Plan* PlanCache::keep(const PlanQuery& q, Plan plan) {
 Planner::Planner(select::Table table, Carriers::Transports transports, Options options)
     : tables_{std::move(table)},
       carriers_(std::move(transports), std::move(options.on_device)),
-      ranking_(tables_, carriers_, options.deterministic),
+      terms_(std::move(options.terms)),
+      ranking_(tables_, carriers_, terms_),
       composer_(ranking_, carriers_, options.compositions),
       assumptions_(std::move(options.assumptions)),
       cache_(tables_.front().edges()) {}
@@ -150,7 +152,10 @@ Status Planner::choose(const PlanQuery& q, Plan* plan) const {
   for (const select::Verdict& v : candidates(q)) {
     if (v.usable) {
       *plan = plan_of(q, v.option);
-      return {};
+      const Formats formats = formats_of(*plan, q);
+      if (formats.bound <= terms_.most_error) return {};
+      return {RODA_ERR_PRECONDITION,
+              plan->describe() + ": " + schedule::beyond_bound(terms_.most_error, formats.worst, formats.roundings)};
     }
     refused += "; " + v.option.text() + ": " + v.reason;
   }

@@ -51,8 +51,7 @@ class Planner {
  public:
   struct Options {
     Composer::Options compositions;
-    // Reductions of floating-point numbers go by what sums every element up in rank order: RODA_DETERMINISTIC.
-    bool deterministic = false;
+    Ranking::Terms terms;
     Carriers::OnDevice on_device;
     // What plans for other machines take for granted, for explain().
     std::vector<std::string> assumptions;
@@ -62,8 +61,8 @@ class Planner {
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
-  // The plan, or why there is none. Valid for the planner's life; equal plans are one. Options are ranked once for all
-  // sizes between two edges of the table.
+  // The plan, or why there is none: one whose proved error is above the user's bound is refused. Valid for the
+  // planner's life; equal plans are one. Options are ranked once for all sizes between two edges of the table.
   Status plan(const PlanQuery& query, const Plan** plan);
 
   // Sizes at which plan() may answer such queries otherwise, ascending.
@@ -72,8 +71,8 @@ class Planner {
   // Rules that come before the table's for queries that name what is returned. They may change the answer at the
   // edges of such queries alone. Zero where the text has no rule; the same number for the same text.
   std::uint32_t add_rules(const std::string& text);
-  // Those rules, or none, behind one that has allreduces' messages between hosts in the format. What they, or
-  // the table's, forbid stays forbidden. Of RODA_WIRE_NONE: the
+  // Those rules, or none, behind one that has messages between hosts in the format. What they, or the table's, forbid
+  // stays forbidden. Of RODA_WIRE_NONE: the
   // same rules.
   std::uint32_t rules_with(std::uint32_t rules, std::int32_t wire_format);
 
@@ -89,6 +88,10 @@ class Planner {
   // The plan of one of them, as long as it is usable.
   Plan plan_of(const PlanQuery& query, const select::Option& option) const;
 
+  // What the network between hosts turned out to be; before the first plan.
+  void use_link(topology::Link link) { terms_.link = std::move(link); }
+  const topology::Link& link() const { return terms_.link; }
+
   const select::Table& table() const { return tables_.front(); }
   const Carriers& carriers() const { return carriers_; }
   const std::vector<std::string>& assumptions() const { return assumptions_; }
@@ -101,6 +104,7 @@ class Planner {
   std::vector<std::string> texts_;    // of the rules in the tables behind the first
   std::map<std::pair<std::uint32_t, std::int32_t>, std::uint32_t> with_formats_;  // what rules_with() has said
   const Carriers carriers_;
+  Ranking::Terms terms_;
   const Ranking ranking_;
   const Composer composer_;
   const std::vector<std::string> assumptions_;

@@ -50,11 +50,19 @@ Ranking::Verdicts Ranking::rank(const PlanQuery& q, std::vector<select::Offer> o
   levels.compositions = obstacles;
   offers.push_back(std::move(levels));
   // Whole numbers come to the same bits in any order.
-  const bool in_rank_order = in_rank_order_ && roda_dtype_is(q.dtype, RODA_FLOAT) != 0;
+  const bool in_rank_order = terms_.in_rank_order && roda_dtype_is(q.dtype, RODA_FLOAT) != 0;
   const auto memory = q.memory_kind == RODA_MEMORY_CUDA ? select::Memory::kCuda : select::Memory::kHost;
   const auto collective = static_cast<schedule::Collective>(q.collective);
-  return tables_[q.rules].rank(
-      {collective, memory, q.bytes, q.size, in_rank_order, is_between_hosts(q), unformatted(q)}, offers);
+  const select::Query query{.collective = collective,
+                            .memory = memory,
+                            .bytes = q.bytes,
+                            .size = q.size,
+                            .in_rank_order = in_rank_order,
+                            .between = is_between_hosts(q),
+                            .unformatted = unformatted(q),
+                            .no_gain = topology::no_gain(terms_.link, RODA_WIRE_BF16, q.bytes),
+                            .most_error = terms_.most_error};
+  return tables_[q.rules].rank(query, offers);
 }
 
 Ranking::Verdicts Ranking::in_memory(const PlanQuery& q, const Carriers::Transports& transports,

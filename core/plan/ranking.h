@@ -4,11 +4,13 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "algorithms/select/table.h"
+#include "algorithms/topology/link.h"
 #include "core/plan/carriers.h"
 
 namespace roda::engine {
@@ -19,10 +21,17 @@ class Ranking {
   // By name of a composition that the collective has: why it can't run, or should not; empty: it can.
   using Obstacles = std::map<std::string, std::string>;
 
-  // `tables`: by PlanQuery::rules. `in_rank_order`: reductions of numbers that round go by what sums every element up
-  // in that order.
-  Ranking(const std::deque<select::Table>& tables, const Carriers& carriers, bool in_rank_order)
-      : tables_(tables), carriers_(carriers), in_rank_order_(in_rank_order) {}
+  struct Terms {
+    // Reductions of floating-point numbers go by what sums every element up in rank order: RODA_DETERMINISTIC.
+    bool in_rank_order = false;
+    // That wire formats make sums differ by, as schedule::error_bound(): HOROVOD_WIRE_BOUND.
+    double most_error = std::numeric_limits<double>::infinity();
+    topology::Link link;  // between hosts
+  };
+
+  // `tables`: by PlanQuery::rules.
+  Ranking(const std::deque<select::Table>& tables, const Carriers& carriers, const Terms& terms)
+      : tables_(tables), carriers_(carriers), terms_(terms) {}
 
   // The verdicts for tensors in host memory, over these transports.
   Verdicts in_memory(const PlanQuery& query, const Carriers::Transports& transports, const Obstacles& obstacles) const;
@@ -39,7 +48,7 @@ class Ranking {
 
   const std::deque<select::Table>& tables_;
   const Carriers& carriers_;
-  const bool in_rank_order_;
+  const Terms& terms_;
 };
 
 }  // namespace roda::engine

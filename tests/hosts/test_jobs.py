@@ -77,6 +77,13 @@ def test_training_on_three_hosts(launch: Launch, three_hosts: Network) -> None:
     assert done.told == [f"fine {rank}" for rank in range(6)], str(done)
 
 
+def test_the_link_decides_on_formats(launch: Launch, three_hosts: Network) -> None:
+    settings = {"HOROVOD_SELECT": "allreduce@between = tcp/ordered/auto", "HOROVOD_LOG_LEVEL": "info"}
+    done = launch("horovodrun", three_hosts, (1, 1, 1), "sums.py", **settings)
+    assert done.status == 0, str(done)
+    assert "allreduce by tcp/ordered/bf16" in str(done), str(done)  # 2 Gbit/s
+
+
 def test_horovodrun_through_mpirun(launch: Launch, two_hosts: Network) -> None:
     done = launch("horovodrun", two_hosts, (1, 1), "train.py", "--mpi", HOROVOD_CPU_OPERATIONS="mpi")
     assert done.status == 0, str(done)

@@ -30,6 +30,7 @@ PLANS = {
     "ring": "tcp/ring",
     "recursive_doubling": "tcp/recursive_doubling",
     "hierarchical:direct/ring/direct": "levels/hierarchical",
+    "hierarchical:direct/ordered/int8/direct": "levels/hierarchical; allreduce@between = tcp/ordered/int8",
 }
 
 
@@ -56,7 +57,7 @@ def measure(options, network, per_host, rule, sizes):
     command = [
         "horovodrun", "-np", str(ranks), "-H", network.host_list(*[per_host] * len(network.hosts)),
         str(options.build / "tools/perf/roda-perf"), "-c", "allreduce", "-p", "in", "--json",
-        "-s", ",".join(map(str, sizes)),
+        "-s", ",".join(map(str, sizes)), *(["--no-check"] if "/int8" in rule else []),
     ]  # fmt: skip
     times = {}
     for _ in range(options.rounds):
@@ -100,7 +101,8 @@ def compare(options, network, latency):
     ratios = []
     hosts = len(network.hosts)
     for per_host in options.per_host:
-        for plan, rule in PLANS.items():
+        for plan in options.plans:
+            rule = PLANS[plan]
             description = cluster(options, per_host, latency, LOOPBACK if rule.startswith("tcp") else MEMORY)
             if plan.startswith("hierarchical") and per_host == 1:
                 continue
@@ -108,7 +110,7 @@ def compare(options, network, latency):
             for size in options.sizes:
                 predicted = predict(options, description, hosts * per_host, plan, size)
                 ratios.append(predicted / measured[size])
-                print(f"| {hosts} x {per_host} | {plan.split(':')[0]} | {size} | {measured[size] * 1e3:.3g} ms | "
+                print(f"| {hosts} x {per_host} | {plan} | {size} | {measured[size] * 1e3:.3g} ms | "
                       f"{predicted * 1e3:.3g} ms | {ratios[-1]:.2f} |", flush=True)  # fmt: skip
     return ratios
 
@@ -164,6 +166,7 @@ def main():
     parser.add_argument("--per-host", type=int, nargs="+", default=[1, 2], help="ranks")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1 << 16, 1 << 20, 1 << 24])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--plans", nargs="+", default=list(PLANS), choices=PLANS, metavar="PLAN")
     parser.add_argument(
         "--control", type=int, nargs="+", metavar="RANKS", help="three multiples of 8 or more, ascending: see above"
     )

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "algorithms/plan/plan.h"
+#include "algorithms/schedule/format.h"
 
 namespace roda::simtool {
 namespace {
@@ -13,11 +14,17 @@ plan::Grid grid_of(const Topology& topology) {
   return topology.levels.empty() ? plan::flat_grid(topology.size()) : plan::nested_grid(topology.levels);
 }
 
-// "ring/double_binary_tree/ring"
+// "ring/double_binary_tree/ring", each with or without a wire format behind it: "direct/ordered/int8/direct".
 plan::Choice parse_choice(const std::string& text) {
   std::vector<std::string> names;
   std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, '/');) names.push_back(part);
+  for (std::string part; std::getline(parts, part, '/');) {
+    if (!names.empty() && schedule::find_format(part)) {
+      names.back() += "/" + part;
+    } else {
+      names.push_back(part);
+    }
+  }
   if (names.size() != 3)
     throw Failure(text + ": give reduce-scatter/allreduce/allgather, as in ring/rabenseifner/ring");
   return {names[0], names[1], names[2]};

@@ -64,7 +64,8 @@ void add_what(CLI::App* app, Lists* lists, CommandLine* options) {
   app->add_option("-c,--collective", lists->collective, "the collective")->type_name("NAME")->capture_default_str();
   app->add_option("-a,--algorithms", lists->candidates,
                   "algorithms and plans: ring, double_binary_tree, ..., hierarchical, torus, or a plan with its\n"
-                  "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather).\n"
+                  "algorithms, hierarchical:ring/double_binary_tree/ring (reduce-scatter, allreduce, allgather),\n"
+                  "each with a wire format where it has one, ordered/int8.\n"
                   "engine: what the engine would run (default: all that run over messages)")
       ->type_name("NAMES");
   app->add_option(

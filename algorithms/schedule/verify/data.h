@@ -45,6 +45,8 @@ class Expressions {
 
   // What a message of the value holds in the wire format, as rank `rank` of the group encodes it.
   Value rounded(Value value, std::int32_t format, int rank);
+  // Whether it is the contribution, as it is or rounded.
+  bool is_rounded(Value value, Value exact) const;
   // Of some contribution to the value, at most.
   int roundings(Value value) const { return node(value).roundings; }
 

@@ -268,9 +268,10 @@ void Proof::check_results() {
         const Value value = output(rank, i).value;
         check_result(*program, i, value, *expressions_);
         roundings_ = std::max(roundings_, expressions_->roundings(value));
-        if (is_allreduction(program->collective) && value != output(0, i).value) {
+        if (is_for_all(program->collective) && value != output(0, i).value) {
+          const bool is_rounded = expressions_->roundings(value) + expressions_->roundings(output(0, i).value) > 0;
           complain("output[" + std::to_string(i) + "] is summed in another order than on rank 0" +
-                   (expressions_->roundings(value) > 0 ? ", or rounded otherwise" : ""));
+                   (is_rounded ? ", or rounded otherwise" : ""));
         }
       }
     } catch (const Complaint& complaint) {

@@ -1,10 +1,12 @@
 // Gradients whose messages between hosts have a wire format (HOROVOD_SELECT, or roda_op's): sums within the proved
-// bound, the same bits on every rank, and again; what has no format is as exact as ever.
+// bound, the same bits on every rank, and again; what has no format is as exact as ever. What is scattered and gathered
+// has formats, too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -15,9 +17,11 @@
 namespace roda::test {
 namespace {
 
-// Two roundings to int8, to int4, and those of float32.
+// Two roundings to int8, to int4, and those of float32; one.
 constexpr double kBound = 0.0079;
 constexpr double kBoundOfInt4 = 0.1495;
+constexpr double kBoundOfOne = 0.00395;
+constexpr double kBoundOfOneInt4 = 0.0722;
 // More than int8 is off by.
 constexpr double kLeastOfInt4 = 0.02;
 
@@ -31,18 +35,30 @@ std::vector<float> noise(int owner, std::size_t count) {
   return all;
 }
 
-// By how much an average of all ranks' noise is off, at most, as a share of what bounds are given in.
-double off_by(const std::vector<float>& average) {
-  std::vector<double> exact(average.size());
+// By how much an average of all ranks' noise, which has `count` elements and is given from `first` on, is off, at most,
+// as a share of what bounds are given in.
+double off_by(const std::vector<float>& average, std::size_t first, std::size_t count) {
+  std::vector<double> exact(count);
   double largest = 0;
   for (int owner = 0; owner < size(); ++owner) {
-    const std::vector<float> part = noise(owner, average.size());
+    const std::vector<float> part = noise(owner, count);
     for (std::size_t i = 0; i < exact.size(); ++i) exact[i] += double{part[i]} / size();
     largest += double{std::abs(*std::ranges::max_element(part, {}, [](float v) { return std::abs(v); }))} / size();
   }
   double worst = 0;
-  for (std::size_t i = 0; i < exact.size(); ++i) worst = std::max(worst, std::abs(double{average[i]} - exact[i]));
+  for (std::size_t i = 0; i < average.size(); ++i) {
+    worst = std::max(worst, std::abs(double{average[i]} - exact[first + i]));
+  }
   return worst / largest;
+}
+double off_by(const std::vector<float>& average) { return off_by(average, 0, average.size()); }
+
+void expect_on_all(const std::vector<float>& output, const std::string& name) {
+  std::vector<float> of_first = output;
+  const std::vector<std::int64_t> shape{static_cast<std::int64_t>(output.size())};
+  const Outcome outcome = run(make_op(RODA_BROADCAST, name + " of rank 0", shape, of_first.data(), of_first.data()));
+  ASSERT_EQ(outcome.code, RODA_OK) << outcome.message;
+  EXPECT_EQ(std::memcmp(of_first.data(), output.data(), output.size() * sizeof(float)), 0) << name;
 }
 
 std::vector<float> sum(const std::string& name, const std::vector<float>& input, int op) {
@@ -62,13 +78,55 @@ TEST(Format, SumsWithinTheBoundTheSameOnAllRanksAndAgain) {
     const double off = off_by(output);
     EXPECT_LE(off, kBound) << count;
     EXPECT_GT(off, 1e-5) << "nothing was encoded";
-    std::vector<float> of_first = output;
-    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(count)};
-    const std::string again = name + " of rank 0";
-    const Outcome outcome = run(make_op(RODA_BROADCAST, again, shape, of_first.data(), of_first.data()));
-    ASSERT_EQ(outcome.code, RODA_OK) << outcome.message;
-    EXPECT_EQ(std::memcmp(of_first.data(), output.data(), count * sizeof(float)), 0) << count;
+    expect_on_all(output, name);
     EXPECT_EQ(sum(name + " of another name", noise(rank(), count), RODA_AVERAGE), output) << count;
+  }
+}
+
+// The owner of a part has it as everybody else does.
+TEST(Format, GathersTheSameOnAllRanksAndAgain) {
+  for (const int wire_format : {RODA_WIRE_NONE, RODA_WIRE_INT4}) {
+    const std::string name = "parts" + std::to_string(wire_format);
+    const auto count_of = [](int owner) { return 70'001U + 3'000U * static_cast<unsigned>(owner); };
+    const std::vector<float> mine = noise(rank(), count_of(rank()));
+    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(mine.size())};
+    roda_op op = make_op(RODA_ALLGATHER, name, shape, mine.data(), nullptr);
+    op.wire_format = wire_format;
+    const auto gathered = run_owned<float>(op);
+    ASSERT_EQ(gathered.outcome.code, RODA_OK) << gathered.outcome.message;
+    expect_on_all(gathered.values, name);
+    std::size_t begin = 0;
+    double worst = 0;
+    for (int owner = 0; owner < size(); ++owner) {
+      const std::vector<float> exact = noise(owner, count_of(owner));
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        worst = std::max(worst, std::abs(double{gathered.values[begin + i]} - double{exact[i]}));
+      }
+      begin += exact.size();
+      EXPECT_GT(worst, wire_format == RODA_WIRE_INT4 ? kLeastOfInt4 : 1e-5) << "nothing of " << owner << " was encoded";
+    }
+    EXPECT_EQ(begin, gathered.values.size());
+    EXPECT_LE(worst, wire_format == RODA_WIRE_INT4 ? kBoundOfOneInt4 : kBoundOfOne);
+    EXPECT_EQ(run_owned<float>(op).values, gathered.values);
+  }
+}
+
+TEST(Format, ScattersWithinTheBoundOfOneRounding) {
+  for (const int wire_format : {RODA_WIRE_NONE, RODA_WIRE_INT4}) {
+    const std::size_t count = 200'003;
+    const std::vector<float> input = noise(rank(), count);
+    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(count)};
+    roda_op op = make_op(RODA_REDUCESCATTER, "part" + std::to_string(wire_format), shape, input.data(), nullptr);
+    op.op = RODA_AVERAGE;
+    op.wire_format = wire_format;
+    const auto part = run_owned<float>(op);
+    ASSERT_EQ(part.outcome.code, RODA_OK) << part.outcome.message;
+    const auto rows = count / static_cast<std::size_t>(size()), more = count % static_cast<std::size_t>(size());
+    const auto before = static_cast<std::size_t>(rank());
+    const double off = off_by(part.values, rows * before + std::min(before, more), count);
+    EXPECT_LE(off, wire_format == RODA_WIRE_INT4 ? kBoundOfOneInt4 : kBoundOfOne);
+    EXPECT_GT(off, wire_format == RODA_WIRE_INT4 ? kLeastOfInt4 : 1e-5) << "nothing was encoded";
+    EXPECT_EQ(run_owned<float>(op).values, part.values);
   }
 }
 
@@ -192,6 +250,24 @@ TEST(Format, FeedsBackWhatWasLost) {
 TEST(Format, DISABLED_FeedsBackWithinItsBudget) {
   EXPECT_LT(mean_is_off_by("int8", RODA_WIRE_INT8, 1e-3F, 100, 0), 0.2);
   EXPECT_EQ(mean_is_off_by("int8", RODA_WIRE_INT8, 1e-3F, 100, 1), 1);
+}
+
+// HOROVOD_WIRE_BOUND=0.2, which the formats of the other tests keep to.
+TEST(Format, AboveTheUsersBoundIsRefused) {
+  if (std::getenv("HOROVOD_WIRE_BOUND") == nullptr) GTEST_SKIP() << "there is no bound";
+  std::vector<float> data(100'000, 1);
+  const std::vector<std::int64_t> shape{100'000};
+  roda_op op = make_op(RODA_ALLREDUCE, "coarse", shape, data.data(), data.data());
+  op.wire_format = RODA_WIRE_INT4_STOCHASTIC;
+  const Outcome outcome = run(op);
+  EXPECT_EQ(outcome.code, RODA_ERR_INVALID);
+  EXPECT_NE(outcome.message.find(
+                "Allreduce 'coarse': int4_stochastic rounds a contribution 2 times, which is proved to be off by up to "
+                "0.31, and HOROVOD_WIRE_BOUND allows 0.2: take bf16 (0.0078), "),
+            std::string::npos)
+      << outcome.message;
+  op.wire_format = RODA_WIRE_INT4;
+  EXPECT_EQ(run(op).code, RODA_OK);
 }
 
 TEST(Format, ThatRanksDisagreeOnIsTold) {

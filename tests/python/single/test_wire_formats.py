@@ -33,8 +33,9 @@ def test_compressors_have_the_formats_names() -> None:
 @pytest.mark.parametrize("other", ["int8", NoneCompressor])
 def test_a_hook_takes_formats_alone(other: object) -> None:
     distributed = pytest.importorskip("horovod.torch.distributed")
-    with pytest.raises(TypeError, match="Compression.int8, int4, fp8 or bf16_wire"):
-        distributed.wire_format_hook(other)
+    for taker in distributed.wire_format_hook, distributed.WireFormatReduceScatter:
+        with pytest.raises(TypeError, match="Compression.int8, int4, fp8 or bf16_wire"):
+            taker(other)
 
 
 @pytest.mark.parametrize("front", ["torch", "tensorflow", "jax", "mxnet"])

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/schedule/format.h"
@@ -12,8 +13,8 @@
 namespace roda::schedule {
 namespace {
 
-const Algorithm& formatted(const std::string& name) {
-  const Algorithm* found = find_algorithm(Collective::kAllreduce, name);
+const Algorithm& formatted(const std::string& name, Collective collective = Collective::kAllreduce) {
+  const Algorithm* found = find_algorithm(collective, name);
   EXPECT_NE(found, nullptr) << name;
   return *found;
 }
@@ -39,6 +40,39 @@ TEST(Format, RoundsAsOftenAsTheWayIsLong) {
   }
 }
 
+// A rank that passes on what it got encodes it to the same bytes: a gathered block is rounded by its owner alone.
+TEST(Format, RoundsBlocksOfTheRanks) {
+  for (int size = 2; size <= kMostFormatted; ++size) {
+    const auto most = [&](Collective collective, const std::string& name) {
+      const Algorithm& algorithm = formatted(name, collective);
+      EXPECT_EQ(rounding_of(algorithm, size).wrong, "") << name << " of " << size;
+      return algorithm.accepts(size) ? rounding_of(algorithm, size).most : -1;
+    };
+    EXPECT_EQ(most(Collective::kAllgather, "ring/int4"), 1);
+    EXPECT_EQ(most(Collective::kAllgather, "ring/int8_stochastic"), 1);
+    EXPECT_EQ(most(Collective::kAllgather, "bruck/int8"), 1);
+    EXPECT_EQ(most(Collective::kReduceScatter, "ordered/int8"), 1);
+    EXPECT_EQ(most(Collective::kReduceScatter, "pairwise/int4"), 1);
+    EXPECT_EQ(most(Collective::kReduceScatter, "ring/int8"), size - 1);
+    const int halved = most(Collective::kReduceScatter, "recursive_halving/bf16");
+    EXPECT_GE(halved, log2_of(size));
+    EXPECT_LE(halved, log2_of(size) + (is_power_of_two(size) ? 0 : 2));
+  }
+}
+
+// Blocks of a format begin where a rank's block does, whatever it travels beside.
+TEST(Format, SendsEachRanksBlockByItself) {
+  for (const auto& [collective, name] : {std::pair(Collective::kAllgather, "bruck/int8"),
+                                         std::pair(Collective::kReduceScatter, "recursive_halving/int8")}) {
+    const Schedule schedule = formatted(name, collective).make(1, 7, 0);
+    for (const Step& step : schedule.lanes[0].steps) {
+      if (step.format == RODA_WIRE_NONE) continue;
+      EXPECT_LE(step.src.count, 1) << name;
+      EXPECT_LE(step.dst.count, 1) << name;
+    }
+  }
+}
+
 // Folded ranks get a result that was rounded for them alone, and ranks that draw apart come to other sums.
 TEST(Format, IsRefusedWhereRanksWouldEndWithOtherBits) {
   for (int size = 2; size <= kMostFormatted; ++size) {
@@ -52,15 +86,16 @@ TEST(Format, IsRefusedWhereRanksWouldEndWithOtherBits) {
   EXPECT_FALSE(formatted("ring/int8").accepts(kMostFormatted + 1));
 }
 
-TEST(Format, BelongsToMessagesOfAllreduces) {
+TEST(Format, BelongsToMessagesOfThreeCollectives) {
   for (const char* name :
        {"direct/int8", "twoshot/int8", "ring/int7", "ring/", "/int8", "ring/int8/int8", "ring/none"}) {
     EXPECT_EQ(find_algorithm(Collective::kAllreduce, name), nullptr) << name;
   }
-  EXPECT_EQ(find_algorithm(Collective::kAllgather, "ring/int8"), nullptr);
-  auto ranks = by_hand(Collective::kAllgather, 2, {{}, {}});
+  EXPECT_EQ(find_algorithm(Collective::kBroadcast, "binomial/int8"), nullptr);
+  EXPECT_EQ(find_algorithm(Collective::kReduceScatter, "direct/int8"), nullptr);
+  auto ranks = by_hand(Collective::kBroadcast, 2, {{}, {}});
   steps_of(ranks, 0) = {step::round(output(0), RODA_WIRE_INT8)};
-  EXPECT_TRUE(contains(verdict(ranks), "only an allreduce's messages have formats"));
+  EXPECT_TRUE(contains(verdict(ranks), "messages of broadcast have no formats"));
   ranks = by_hand(Collective::kAllreduce, 1, {{step::copy(output(0), output(0))}, {}});
   steps_of(ranks, 0)[0].format = RODA_WIRE_INT8;
   EXPECT_TRUE(contains(verdict(ranks), "is no message that has a format"));
@@ -79,14 +114,18 @@ TEST(Format, RoundsAnOwnersContributionToo) {
 
 // The verifier finds a rank that keeps what it had instead of what it sent, and one that decodes otherwise.
 TEST(Format, NeedsEveryRoundingAndEqualFormats) {
-  for (const char* name :
-       {"ordered/int8", "ring/int8", "rabenseifner/int8", "binomial/int8", "recursive_doubling/int8"}) {
+  using enum Collective;
+  const std::pair<Collective, const char*> algorithms[] = {
+      {kAllreduce, "ordered/int8"},  {kAllreduce, "ring/int8"},  {kAllreduce, "rabenseifner/int8"},
+      {kAllreduce, "binomial/int8"}, {kAllgather, "bruck/int8"}, {kAllreduce, "recursive_doubling/int8"},
+      {kAllgather, "ring/int8"}};
+  for (const auto& [collective, name] : algorithms) {
     const int size = 4;
     int rounds = 0, messages = 0;
     for (int rank = 0; rank < size; ++rank) {
-      const std::size_t steps = formatted(name).make(rank, size, 0).lanes[0].steps.size();
+      const std::size_t steps = formatted(name, collective).make(rank, size, 0).lanes[0].steps.size();
       for (std::size_t i = 0; i < steps; ++i) {
-        auto ranks = schedules_of(Collective::kAllreduce, name, size);
+        auto ranks = schedules_of(collective, name, size);
         std::vector<Step>& own = steps_of(ranks, rank);
         const bool is_contribution = name == std::string("ordered/int8") && i == 3;
         if (is_contribution && own[i].kind == StepKind::kRound) continue;  // all ranks would have other bits alike

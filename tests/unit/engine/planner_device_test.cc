@@ -44,7 +44,7 @@ struct Wish {
 
 Planner planner(const Wish& wish = {}) {
   Planner::Options options;
-  options.deterministic = wish.deterministic;
+  options.terms.in_rank_order = wish.deterministic;
   options.compositions.always_hierarchical_allreduce = options.compositions.always_hierarchical_allgather =
       wish.is_asked_for;
   for (const auto collective : {schedule::Collective::kAllreduce, schedule::Collective::kAllgather,

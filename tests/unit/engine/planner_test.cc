@@ -385,6 +385,54 @@ TEST(Planner, SaysWhyThereIsNoFormat) {
             std::string::npos);
 }
 
+TEST(Planner, LeavesFormatsToTheLinkWhereItIsAsked) {
+  const std::string rule = "allreduce@between = far/ordered/auto";
+  const auto planned = [&](double gbits, std::size_t bytes, double most_error = 1, std::vector<int> hosts = {2, 2}) {
+    Planner::Options options;
+    options.terms.most_error = most_error;
+    Planner p(select::Table::defaults().overridden_by(*select::Table::parse(rule, nullptr)), {&kNear, &kFar}, options);
+    p.use_link({gbits * 1e9 / 8, 1, "measured"});
+    const PlanQuery q = allreduce(bytes, hosts);
+    const std::string words = explain(p, q, Topology(), Form::kWords);
+    return described(std::move(p), q) + "; " + words;
+  };
+  EXPECT_EQ(planned(10, 64 << 20)
+                .find("reducescatter on each host by near/direct, then allreduce across hosts by "
+                      "far/ordered/bf16, then"),
+            0U);
+  for (const auto& other :
+       {planned(40, 64 << 20), planned(0, 64 << 20), planned(10, 1 << 10), planned(10, 64 << 20, 1e-3)}) {
+    EXPECT_EQ(other.find("bf16, then"), std::string::npos) << other;
+  }
+  EXPECT_NE(planned(40, 64 << 20, 1, {1, 1})
+                .find("far/ordered/auto  not usable: the link makes 40 Gbit/s (measured), and bf16 wins below 23.9"),
+            std::string::npos);
+  EXPECT_NE(planned(40, 64 << 20)
+                .find("wire formats take 10 % less time between hosts on slower links (1 core each): bf16 below 23.9 "
+                      "Gbit/s, int8 below 38.6, int4 below 45.3; the link makes 40 Gbit/s (measured)"),
+            std::string::npos)
+      << planned(40, 64 << 20);
+}
+
+TEST(Planner, RefusesWhatIsAboveTheUsersBound) {
+  Planner::Options options;
+  options.terms.most_error = 0.01;
+  Planner p(select::Table::defaults(), {&kNear, &kFar}, options);
+  const auto planned = [&](std::vector<int> hosts, std::int32_t format) {
+    PlanQuery q = allreduce(64 << 20, hosts);
+    q.rules = p.rules_with(0, format);
+    const Plan* plan = nullptr;
+    const Status status = p.plan(q, &plan);
+    return status.ok() ? plan->text : status.message();
+  };
+  EXPECT_EQ(planned({1, 1, 1}, RODA_WIRE_INT8), "allreduce by far/ordered/int8");
+  EXPECT_EQ(planned({4}, RODA_WIRE_INT4), "allreduce by near/direct");
+  EXPECT_EQ(planned({1, 1, 1}, RODA_WIRE_INT4),
+            "allreduce by far/ordered/int4: int4 rounds a contribution 2 times, which is proved to be off by up to "
+            "0.15, and HOROVOD_WIRE_BOUND allows 0.01: take bf16 (0.0078), fp16 (0.00098), int8 (0.0079), or raise the "
+            "bound");
+}
+
 TEST(Planner, ExplainsWhatFormatsComeTo) {
   const Planner p = planner("allreduce@between = far/ordered/int8");
   PlanQuery q = allreduce(64 << 20, {2, 2});
@@ -404,6 +452,12 @@ TEST(Planner, ExplainsWhatFormatsComeTo) {
   const auto one = nlohmann::json::parse(explain(p, q, Topology(), Form::kJson))["formats"];
   EXPECT_EQ(one["bytes_meant"], 4);
   EXPECT_EQ(one["bytes_sent"], 5);  // and the scale
+  PlanQuery gathered = allreduce(64 << 20, {2, 2});
+  gathered.collective = RODA_ALLGATHER;
+  const Planner gathering = planner("allgather@between = far/ring/int8");
+  const auto parts = nlohmann::json::parse(explain(gathering, gathered, Topology(), Form::kJson))["formats"];
+  EXPECT_EQ(parts["bytes_meant"], 16 << 20);
+  EXPECT_EQ(parts["roundings"], 1);
   const auto plain = nlohmann::json::parse(explain(planner(), q, Topology(), Form::kJson));
   EXPECT_FALSE(plain.contains("formats"));
 }

@@ -71,6 +71,21 @@ TEST(EveryPlan, OfTwoLevelsAndUnevenHosts) {
   }
 }
 
+// What crosses between hosts in a format: gathered blocks are the same on all ranks, their owners' among them.
+TEST(EveryPlan, OfFormatsBetweenUnevenHosts) {
+  using enum schedule::Collective;
+  std::mt19937 random(11);
+  for (int size = 2; size <= 24; ++size) {
+    const auto host_of = random_units(static_cast<std::size_t>(size), 1 + size / 2, random);
+    const Grid grid = nested_grid({{"host", host_of}});
+    const char* gather = size % 2 == 0 ? "ring/int8" : "bruck/int4_stochastic";
+    const std::vector<Choice> choices{{"direct", "direct", "ring"}, {"ordered/int8", "ordered/int8", gather}};
+    for (const auto collective : {kAllreduce, kReduceScatter, kAllgather}) {
+      ASSERT_NO_FATAL_FAILURE(expect_right(hierarchical(collective, grid, choices), grid));
+    }
+  }
+}
+
 // Adasum among powers of two of hosts and ranks, which need not lie in order.
 TEST(EveryPlan, OfAdasumBetweenHosts) {
   std::mt19937 random(7);

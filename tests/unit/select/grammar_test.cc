@@ -150,12 +150,17 @@ TEST(GrammarErrors, Formats) {
   EXPECT_EQ(error_of("allreduce = a/ring/int7"),
             place +
                 "unknown format 'int7'; known: bf16, fp16, fp8, int8, int4, bf16_stochastic, int8_stochastic, "
-                "int4_stochastic");
+                "int4_stochastic, auto");
   EXPECT_EQ(error_of("allreduce = a/ring/"),
             place +
                 "unknown format the end of the rule; known: bf16, fp16, fp8, int8, int4, bf16_stochastic, "
-                "int8_stochastic, int4_stochastic");
-  EXPECT_EQ(error_of("allgather = a/ring/int8"), place + "formats are for allreduce, not for allgather");
+                "int8_stochastic, int4_stochastic, auto");
+  EXPECT_EQ(error_of("broadcast = a/binomial/int8"),
+            "rule 1 (line 1, column 24): formats are for allreduce, reducescatter and allgather, not for broadcast");
+  EXPECT_EQ(error_of("broadcast = a/binomial/auto"),
+            "rule 1 (line 1, column 24): formats are for allreduce, reducescatter and allgather, not for broadcast");
+  std::string error;
+  EXPECT_EQ(Table::parse("allgather@between = a/ring/auto", &error)->to_text(), "allgather@between = a/ring/auto\n");
   EXPECT_EQ(error_of("allreduce = a/direct/int8"),
             "rule 1 (line 1, column 22): direct works on its peers' memory and sends nothing that could have a format");
   EXPECT_EQ(error_of("allreduce = levels/hierarchical/int8"),

@@ -112,10 +112,11 @@ TEST(Playback, CountsBytesAndMessagesByLevel) {
   EXPECT_NEAR(outcome.busbw_GBps, bytes / outcome.seconds / 1e9 * 2 * 11 / 12, 1e-9);
 }
 
-// As over a tree of full messages, which are 65 / 256 as long. The root rounds what it sends, and rank 1 decodes it.
+// As over a tree of full messages, which are 65 / 256 as long. Rank 1 encodes, the root adds and rounds what it sends,
+// and rank 1 decodes it.
 TEST(Playback, FormatsShortenMessages) {
   const double wire = 65.0 / 256;
-  EXPECT_NEAR(microseconds(flat_allreduce(one_switch(), "binomial/int8", 2, 1000)), 2 * (4 + wire) + 3 * 0.5, kExact);
+  EXPECT_NEAR(microseconds(flat_allreduce(one_switch(), "binomial/int8", 2, 1000)), 2 * (4 + wire) + 4 * 0.5, kExact);
   const Outcome outcome = outcome_of(flat_allreduce(one_switch(), "ring/bf16", 4, 4e6));
   EXPECT_DOUBLE_EQ(outcome.levels[0].bytes, 4 * 2 * 3 * 1e6 / 2);
 }

@@ -72,7 +72,8 @@ std::uint64_t hash_of(const Cost& op, std::uint64_t hash) {
   hash = mix(hash, static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.signal) << 16 |
                        static_cast<std::uint64_t>(op.blocked_by) << 24 | static_cast<std::uint64_t>(op.follows) << 31 |
                        static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.peer)) << 32);
-  return mix(mix(hash, std::bit_cast<std::uint64_t>(op.bytes)), std::bit_cast<std::uint64_t>(op.wire));
+  return mix(mix(hash, std::bit_cast<std::uint64_t>(op.bytes)),
+             std::bit_cast<std::uint64_t>(op.encodes ? -op.wire : op.wire));
 }
 
 std::uint64_t hash_of(const Actor& actor) {

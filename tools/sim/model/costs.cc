@@ -96,6 +96,7 @@ class Translator {
       op.bytes = fraction(data);
       const roda_wire_format_entry& format = roda_wire_formats[step.format];
       op.wire = (8.0 * format.scale / format.block + format.bits) / 32;
+      op.encodes = step.kind == OpKind::kSend && step.format != RODA_WIRE_NONE && !is_rounded(steps, i);
       const bool had_data = step.src.count > 0 || step.dst.count > 0;
       const bool is_small = step.src.space == Space::kProducts || step.dst.space == Space::kProducts;
       if (had_data && op.bytes == 0 && !is_small) continue;
@@ -104,6 +105,13 @@ class Translator {
       step.kind == OpKind::kCombine ? combine(step, op, &ops) : append(op, &ops);
     }
     return ops;
+  }
+
+  // Whether a kRound has just encoded what the op sends, as it stays for others that send it besides.
+  static bool is_rounded(const std::vector<schedule::Op>& steps, std::size_t i) {
+    std::size_t before = i;
+    while (before > 0 && steps[before - 1].kind == OpKind::kSend) --before;
+    return before > 0 && steps[before - 1].kind == OpKind::kRound && steps[before - 1].dst == steps[i].src;
   }
 
   // A local source that is written over costs nothing, nor does one that is read on the way.

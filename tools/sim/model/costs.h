@@ -29,6 +29,7 @@ struct Cost {
   std::int32_t peer = -1;      // -1: none
   double bytes = 0;
   double wire = 1;       // of a message: so much of its bytes travels, the rest is spared by a wire format
+  bool encodes = false;  // a message in a format that no kRound has made just before
   bool follows = false;  // to or from another peer in the same step as the op before
 
   friend bool operator==(const Cost&, const Cost&) = default;

@@ -209,7 +209,8 @@ bool Playback::try_op(std::int32_t actor, std::int32_t run, std::int32_t lane, c
       enqueue_task(actor, run, lane, work(op, bytes));
       return false;
   }
-  const Time each = op.follows ? 0 : overhead(actors_.actors[at(actor)], piece.stage, op, bytes);
+  Time each = op.follows ? 0 : overhead(actors_.actors[at(actor)], piece.stage, op, bytes);
+  if (op.encodes) each += work(op, bytes);
   enqueue_task(actor, run, lane, gets(op.kind) ? each * gets_from(actor, piece, lane) : each);
   return false;
 }

@@ -96,6 +96,7 @@ def _reduce(
     tree: Tree, collective: int, kind: str, name: str | None, compression: type[Compressor], process_set: ProcessSet,
     **fields: Any,
 ) -> Tree:  # fmt: skip
+    fields["wire_format"] = wire_format_of(compression)
     if compression is Compression.none:
         return _run(tree, collective, kind, name, process_set, **fields)
     leaves, structure = jax.tree_util.tree_flatten(tree)
@@ -150,10 +151,7 @@ def allreduce(
     if op == Adasum:
         check_adasum(process_set)
     factors = {"prescale": prescale_factor, "postscale": postscale_factor}
-    wire_format = wire_format_of(compression)
-    return _reduce(
-        tensor, ALLREDUCE, "allreduce", name, compression, process_set, op=op, wire_format=wire_format, **factors
-    )
+    return _reduce(tensor, ALLREDUCE, "allreduce", name, compression, process_set, op=op, **factors)
 
 
 @_note_raises

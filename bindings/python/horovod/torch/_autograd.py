@@ -28,8 +28,8 @@ def needs_gradient(*tensors: Tensor) -> bool:
     return False
 
 
-def _averaged(grad: Tensor, process_set: ProcessSet) -> Tensor:
-    return HorovodAllreduce.apply(grad.contiguous(), None, None, Average, 1.0, 1.0, process_set)
+def _averaged(grad: Tensor, process_set: ProcessSet, wire_format: int = 0) -> Tensor:
+    return HorovodAllreduce.apply(grad.contiguous(), None, None, Average, 1.0, 1.0, process_set, wire_format)
 
 
 def _own_rows(gathered: Tensor, rows: int, process_set: ProcessSet) -> Tensor:
@@ -108,15 +108,17 @@ class HorovodAllgather(torch.autograd.Function):
     """Gradient: this rank's slice of the averaged gradient."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, name: str | None, process_set: ProcessSet) -> Tensor:
+    def forward(ctx: Any, tensor: Tensor, name: str | None, process_set: ProcessSet, wire_format: int = 0) -> Tensor:
         """Gather."""
         ctx.rows, ctx.process_set = tensor.shape[0] if tensor.dim() else 0, process_set
-        return _ops.execute(_ops.prepare_allgather(tensor, name, process_set))
+        ctx.wire_format = wire_format
+        return _ops.execute(_ops.prepare_allgather(tensor, name, process_set, wire_format))
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         """Average, then slice."""
-        return _own_rows(_averaged(grad_output, ctx.process_set), ctx.rows, ctx.process_set), None, None
+        averaged = _averaged(grad_output, ctx.process_set, ctx.wire_format)
+        return _own_rows(averaged, ctx.rows, ctx.process_set), None, None, None
 
 
 class HorovodGroupedAllgather(torch.autograd.Function):
@@ -192,42 +194,52 @@ class HorovodReducescatter(torch.autograd.Function):
         process_set: ProcessSet,
         prescale_factor: float,
         postscale_factor: float,
+        wire_format: int = 0,
     ) -> Tensor:
         """Reduce and scatter."""
         ctx.factor = _scatter_factor(op, prescale_factor, postscale_factor, process_set)
-        ctx.process_set = process_set
-        prepared = _ops.prepare_reducescatter(tensor, name, op, process_set, prescale_factor, postscale_factor)
-        return _ops.execute(prepared)
+        ctx.process_set, ctx.wire_format = process_set, wire_format
+        arguments = (op, process_set, prescale_factor, postscale_factor, wire_format)
+        return _ops.execute(_ops.prepare_reducescatter(tensor, name, *arguments))
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         """Gather."""
         grad = (grad_output * ctx.factor).contiguous()
-        return (HorovodAllgather.apply(grad, None, ctx.process_set), *[None] * 5)
+        return (HorovodAllgather.apply(grad, None, ctx.process_set, ctx.wire_format), *[None] * 6)
 
 
-class HorovodGroupedReducescatter(torch.autograd.Function):
+class GroupedReducescatter(torch.autograd.Function):
     """Gradient: as :class:`HorovodReducescatter`, with one grouped allgather."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
+    def forward(ctx: Any, arguments: tuple[Any, ...], name: str | None, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Reduce and scatter; `arguments` are those of :func:`_ops.prepare_grouped_reducescatter` behind the name."""
+        op, process_set, prescale_factor, postscale_factor = arguments[:4]
+        ctx.factor = _scatter_factor(op, prescale_factor, postscale_factor, process_set)
+        ctx.process_set = process_set
+        return _ops.execute(_ops.prepare_grouped_reducescatter(tensors, name, *arguments))
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Any, ...]:
+        """Gather."""
+        grads = [(grad * ctx.factor).contiguous() for grad in grad_outputs]
+        return (None, None, *HorovodGroupedAllgather.apply(None, ctx.process_set, *grads))
+
+
+class HorovodGroupedReducescatter(GroupedReducescatter):
+    """The same with Horovod's arguments."""
+
+    @classmethod
+    def apply(
+        cls,
         name: str | None,
         op: int,
         process_set: ProcessSet,
         prescale_factor: float,
         postscale_factor: float,
         *tensors: Tensor,
-    ) -> tuple[Tensor, ...]:
+    ) -> Any:
         """Reduce and scatter."""
-        ctx.factor = _scatter_factor(op, prescale_factor, postscale_factor, process_set)
-        ctx.process_set = process_set
-        return _ops.execute(
-            _ops.prepare_grouped_reducescatter(tensors, name, op, process_set, prescale_factor, postscale_factor)
-        )
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Any, ...]:
-        """Gather."""
-        grads = [(grad * ctx.factor).contiguous() for grad in grad_outputs]
-        return (*[None] * 5, *HorovodGroupedAllgather.apply(None, ctx.process_set, *grads))
+        arguments = (op, process_set, prescale_factor, postscale_factor)
+        return GroupedReducescatter.apply(arguments, name, *tensors)

@@ -124,23 +124,28 @@ def _checked_group(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 # --- allgather ---
 
 
-def prepare_allgather(tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> Prepared:
+def prepare_allgather(
+    tensor: torch.Tensor, name: str | None, process_set: ProcessSet, wire_format: int = 0
+) -> Prepared:
     """Concatenation of every rank's tensor along the first dimension."""
     dtype = check_tensor(tensor)
     set_id = set_id_of(process_set)
     source = reachable(tensor)
-    entry = request(operations.ALLGATHER, tensor_name("allgather", name, process_set), dtype, source, None, set_id)
+    name = tensor_name("allgather", name, process_set)
+    entry = request(operations.ALLGATHER, name, dtype, source, None, set_id, wire_format=wire_format)
     return [entry], 1, lambda outputs, keep=source: adopt(outputs[0], tensor)
 
 
-def prepare_grouped_allgather(tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet) -> Prepared:
+def prepare_grouped_allgather(
+    tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet, wire_format: int = 0
+) -> Prepared:
     """Allgather of several tensors that complete together."""
     tensors = _checked_group(tensors)
     set_id = set_id_of(process_set)
     sources = [reachable(tensor) for tensor in tensors]
     names = member_names("grouped_allgather", name, process_set, len(tensors))
     requests = [
-        request(operations.ALLGATHER, member, check_tensor(tensor), source, None, set_id)
+        request(operations.ALLGATHER, member, check_tensor(tensor), source, None, set_id, wire_format=wire_format)
         for member, tensor, source in zip(names, tensors, sources)
     ]
     return requests, len(tensors), lambda outputs, keep=sources: tuple(map(adopt, outputs, tensors))
@@ -241,14 +246,15 @@ def prepare_reducescatter(
     process_set: ProcessSet,
     prescale_factor: float,
     postscale_factor: float,
+    wire_format: int = 0,
 ) -> Prepared:
     """This rank's slice, along the first dimension, of the reduced tensor."""
     dtype = _check_reducescatter(tensor)
     set_id = set_id_of(process_set)
     source = reachable(tensor)
     name = tensor_name("reducescatter", name, process_set)
-    prescale, postscale = float(prescale_factor), float(postscale_factor)
-    entry = request(operations.REDUCESCATTER, name, dtype, source, None, set_id, op, prescale, postscale)
+    arguments = (set_id, op, float(prescale_factor), float(postscale_factor), 0, None, wire_format)
+    entry = request(operations.REDUCESCATTER, name, dtype, source, None, *arguments)
     return [entry], 1, lambda outputs, keep=source: adopt(outputs[0], tensor)
 
 
@@ -259,16 +265,17 @@ def prepare_grouped_reducescatter(
     process_set: ProcessSet,
     prescale_factor: float,
     postscale_factor: float,
+    wire_format: int = 0,
 ) -> Prepared:
     """Reducescatter of several tensors that complete together."""
     tensors = _checked_group(tensors)
     set_id = set_id_of(process_set)
     sources = [reachable(tensor) for tensor in tensors]
     names = member_names("grouped_reducescatter", name, process_set, len(tensors))
-    prescale, postscale = float(prescale_factor), float(postscale_factor)
+    arguments = (set_id, op, float(prescale_factor), float(postscale_factor), 0, None, wire_format)
     dtypes = map(_check_reducescatter, tensors)
     requests = [
-        request(operations.REDUCESCATTER, member, dtype, source, None, set_id, op, prescale, postscale)
+        request(operations.REDUCESCATTER, member, dtype, source, None, *arguments)
         for member, dtype, source in zip(names, dtypes, sources)
     ]
     return requests, len(tensors), lambda outputs, keep=sources: tuple(map(adopt, outputs, tensors))

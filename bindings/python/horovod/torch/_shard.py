@@ -31,6 +31,9 @@ class Shard:
         The name by which the ranks match.
     rank, count : int
         Which part of how many.
+    keeps_master : bool
+        Whether the part of a float32 parameter in host memory is the master copy, apart from the parameter, which all
+        ranks change by the same rounded differences: roundings do not add up.
 
     Raises
     ------
@@ -38,13 +41,19 @@ class Shard:
         For a sparse parameter, and one with gaps in memory.
     """
 
-    def __init__(self, parameter: torch.Tensor, name: str, rank: int, count: int) -> None:
+    def __init__(self, parameter: torch.Tensor, name: str, rank: int, count: int, keeps_master: bool = False) -> None:
         # empty_like keeps the strides of a tensor only if it is without gaps and overlaps.
         if parameter.is_sparse or torch.empty_like(parameter).stride() != parameter.stride():
             raise ValueError(f"sharded=True needs parameters without gaps in memory; {name} has some.")
         self.parameter, self.name = parameter, name
         self._begin, self._end = share_of(parameter.numel(), rank, count)
-        self.part = torch.nn.Parameter(self._own(), requires_grad=parameter.requires_grad)
+        # What the parameter had in place of the master copy when it was written last; None: the part is a view of it.
+        self._replica: torch.Tensor | None = None
+        if keeps_master and parameter.is_cpu and parameter.dtype is torch.float32:
+            self._replica = self._own().clone()
+        self._is_alike = False  # the parameter has the same bits on all ranks
+        own = self._own() if self._replica is None else self._replica.clone()
+        self.part = torch.nn.Parameter(own, requires_grad=parameter.requires_grad)
 
     def flat(self) -> torch.Tensor:
         """Return the whole parameter in memory order, as a view without autograd."""
@@ -54,12 +63,36 @@ class Shard:
         return self.flat()[self._begin : self._end]
 
     def refreshed(self) -> torch.nn.Parameter:
-        """Return the part, which follows the parameter when that got other memory (moved, or loaded anew)."""
+        """Return the part, which follows the parameter when that got other memory (moved, or loaded anew).
+
+        Where it is a master copy, it takes over what others have written into the parameter.
+        """
         own = self._own()
+        if self._replica is not None:
+            if not torch.equal(own, self._replica):
+                self.part.data = torch.where(own == self._replica, self.part.data, own)
+                self._replica.copy_(own)
+            return self.part
         if own.data_ptr() != self.part.data_ptr() or own.dtype != self.part.dtype:
             self.part.grad = None
             self.part.data = own
         return self.part
+
+    def update(self) -> tuple[torch.Tensor, bool]:
+        """Return what all ranks need of this part, and whether it is a difference to what they have."""
+        if self._replica is None or not self._is_alike:
+            return self.part.detach(), False
+        return self.part.detach() - self._replica, True
+
+    def take(self, gathered: torch.Tensor, is_difference: bool) -> None:
+        """Change the parameter by the :meth:`update` of every rank."""
+        if is_difference:
+            self.flat().add_(gathered)
+        else:
+            self.flat().copy_(gathered)
+        if self._replica is not None:
+            self._replica.copy_(self._own())
+            self._is_alike = True
 
     def flat_gradient(self, gradient: torch.Tensor | None) -> torch.Tensor:
         """Return a gradient of the whole parameter in the order of :meth:`flat`; zeros for None."""

@@ -2,6 +2,8 @@
 
 This is stage 1 of ZeRO (Rajbhandari et al., 2020). A gradient is reduced and scattered, the wrapped optimizer steps on
 this rank's part of the parameter, and the parts are gathered. Both together move as many bytes as an allreduce.
+
+With a wire format both have it, and what is gathered are the differences that a step makes (SDP4Bit, Jia et al. 2024).
 """
 
 from __future__ import annotations
@@ -13,16 +15,19 @@ from typing import Any
 import torch
 
 from horovod.common.basics import Average, Sum
+from horovod.common.compression import wire_format_of
 from horovod.common.operations import expect
 from horovod.common.process_sets import ProcessSet
+from horovod.torch import _ops
 from horovod.torch._distributed_optimizer import CLEARED_TOO_EARLY, TOO_MANY_PASSES
 from horovod.torch._hooks import on_gradient
 from horovod.torch._names import TensorNames
 from horovod.torch._shard import Shard
+from horovod.torch._tensors import start
 from horovod.torch._unused import ask_for_unused
 from horovod.torch.compression import Compressor
 from horovod.torch.functions import allgather_object, broadcast_object
-from horovod.torch.mpi_ops import allgather_async, allreduce, reducescatter_async, size, synchronize
+from horovod.torch.mpi_ops import allgather_async, allreduce, size, synchronize
 
 _NOT_ELEMENTWISE = ("LBFGS", "SparseAdam", "Adafactor", "Muon")
 SOME_HAVE_STATE = (
@@ -35,7 +40,7 @@ class ShardedMixin(torch.optim.Optimizer):
     """Comes before the wrapped optimizer's class in the method resolution order.
 
     The groups hold the parts; what they are parts of is in ``_shards``, in the same order. A part is a view: stepping
-    on it changes this rank's elements of the parameter itself.
+    on it changes this rank's elements of the parameter itself. With a wire format it is a copy in full precision.
     """
 
     # A GradScaler then calls step() on every rank, whatever it found: all ranks can refuse it together.
@@ -68,7 +73,7 @@ class ShardedMixin(torch.optim.Optimizer):
         self._compression = compression
         self.backward_passes_per_step = passes
         self.op = op
-        self._factors = {"prescale_factor": 1.0 / predivide, "postscale_factor": predivide}
+        self._factors = (1.0 / predivide, predivide)  # before the sum, and after it
         self.sparse_as_dense = sparse_as_dense
         self.process_set = process_set
         self._unused_as_none = unused_as_none
@@ -82,7 +87,8 @@ class ShardedMixin(torch.optim.Optimizer):
         """Make the parts for the ranks that there are."""
         self._active = bool(self.process_set.included()) and size() > 1
         self._layout = (self.process_set.rank() or 0, self.process_set.size() or 1) if self._active else (0, 1)
-        self._shards = [Shard(parameter, name, *self._layout) for parameter, name in parameters]
+        keeps_masters = self._active and wire_format_of(self._compression) != 0
+        self._shards = [Shard(parameter, name, *self._layout, keeps_masters) for parameter, name in parameters]
         self._shard_of = {shard.parameter: shard for shard in self._shards}
         trained = [shard.parameter for shard in self._shards if shard.parameter.requires_grad]
         self._allreduce_delay = dict.fromkeys(trained, self.backward_passes_per_step)
@@ -128,7 +134,8 @@ class ShardedMixin(torch.optim.Optimizer):
             gradient = gradient.to_dense()
         sent, context = self._compression.compress(shard.flat_gradient(gradient))
         name = f"{self._tensor_names.of(shard.parameter)}.shard"
-        handle = reducescatter_async(sent, name, self.op, self.process_set, **self._factors)
+        arguments = (self.op, self.process_set, *self._factors, wire_format_of(self._compression))
+        handle = start(*_ops.prepare_reducescatter(sent, name, *arguments))
         self._handles[parameter] = (handle, context)
 
     # --- the optimizer's interface ---
@@ -226,10 +233,15 @@ class ShardedMixin(torch.optim.Optimizer):
         if not self._active:
             return
         shards = [self._shard_of[parameter] for parameter in self._allreduce_delay]
-        names = [f"{self._tensor_names.of(shard.parameter)}.parameter" for shard in shards]
-        handles = [allgather_async(s.part.detach(), name, self.process_set) for s, name in zip(shards, names)]
-        for shard, handle in zip(shards, handles):
-            shard.flat().copy_(expect(handle))
+        gathering = []
+        for shard in shards:
+            update, is_difference = shard.update()
+            name = f"{self._tensor_names.of(shard.parameter)}.parameter"
+            wire_format = wire_format_of(self._compression) if is_difference else 0
+            handle = start(*_ops.prepare_allgather(update, name, self.process_set, wire_format))
+            gathering.append((shard, handle, is_difference))
+        for shard, handle, is_difference in gathering:
+            shard.take(expect(handle), is_difference)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of parameters and parts; not while reductions of them are under way."""

@@ -25,6 +25,7 @@ from horovod.common.basics import (
     Product as Product,
     Sum as Sum,
 )
+from horovod.common.compression import wire_format_of
 from horovod.common.exceptions import HorovodInternalError as HorovodInternalError
 from horovod.common.life_cycle import *  # noqa: F403
 from horovod.common.life_cycle import basics as _basics
@@ -56,13 +57,14 @@ from horovod.torch._allreduce import (
     handle_average_backwards_compatibility as handle_average_backwards_compatibility,
 )
 from horovod.torch._autograd import (
+    GroupedReducescatter,
     HorovodAllgather,
     HorovodAllreduce as HorovodAllreduce,
     HorovodAlltoall,
     HorovodBroadcast,
     HorovodGroupedAllgather,
     HorovodGroupedAllreduce as HorovodGroupedAllreduce,
-    HorovodGroupedReducescatter,
+    HorovodGroupedReducescatter as HorovodGroupedReducescatter,
     HorovodReducescatter,
     needs_gradient,
 )
@@ -150,7 +152,12 @@ def allgather_async(tensor: Tensor, name: str | None = None, process_set: Proces
 
 
 @_ops.note_raises
-def allgather(tensor: Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> Tensor:
+def allgather(
+    tensor: Tensor,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+    compression: type[Compressor] = Compression.none,
+) -> Tensor:
     """Concatenate every rank's tensor along the first dimension, in rank order; differentiable.
 
     Parameters
@@ -162,15 +169,22 @@ def allgather(tensor: Tensor, name: str | None = None, process_set: ProcessSet =
         The name by which the ranks match.
     process_set : ProcessSet
         Who takes part.
+    compression : Compressor
+        Applied to what travels. With a wire format all ranks get the same bits: what the messages hold, the own rows
+        among them.
 
     Returns
     -------
     torch.Tensor
         Of shape ``(sum of the ranks' rows, ...)``, with the dtype and device of `tensor`.
     """
-    if needs_gradient(tensor):
-        return HorovodAllgather.apply(tensor, name, process_set)
-    return _ops.execute(_ops.prepare_allgather(tensor, name, process_set))
+    compressed, context = compressor_of(compression).compress(tensor)
+    arguments = (name, process_set, wire_format_of(compression))
+    if needs_gradient(compressed):
+        gathered = HorovodAllgather.apply(compressed, *arguments)
+    else:
+        gathered = _ops.execute(_ops.prepare_allgather(compressed, *arguments))
+    return compression.decompress(gathered, context)
 
 
 def grouped_allgather_async(
@@ -333,7 +347,7 @@ def reducescatter(
     name : str, optional
         The name by which the ranks match.
     compression : Compressor
-        Applied to what travels.
+        Applied to what travels, wire formats among them: see :func:`allreduce`.
     op : int
         ``Average`` or ``Sum``.
     process_set : ProcessSet
@@ -347,7 +361,7 @@ def reducescatter(
         This rank's rows, with the dtype and device of `tensor`.
     """
     compressed, context = compressor_of(compression).compress(tensor)
-    arguments = (op, process_set, prescale_factor, postscale_factor)
+    arguments = (op, process_set, prescale_factor, postscale_factor, wire_format_of(compression))
     if needs_gradient(compressed):
         reduced = HorovodReducescatter.apply(compressed, name, *arguments)
     else:
@@ -379,9 +393,9 @@ def grouped_reducescatter(
     """Reducescatter several tensors that complete together; differentiable. Parameters as in :func:`reducescatter`."""
     pairs = [compressor_of(compression).compress(tensor) for tensor in tensors]
     compressed = [pair[0] for pair in pairs]
-    arguments = (op, process_set, prescale_factor, postscale_factor)
+    arguments = (op, process_set, prescale_factor, postscale_factor, wire_format_of(compression))
     if needs_gradient(*compressed):
-        reduced = HorovodGroupedReducescatter.apply(name, *arguments, *compressed)
+        reduced = GroupedReducescatter.apply(arguments, name, *compressed)
     else:
         reduced = _ops.execute(_ops.prepare_grouped_reducescatter(compressed, name, *arguments))
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]

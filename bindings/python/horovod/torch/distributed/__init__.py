@@ -70,12 +70,7 @@ def wire_format_hook(compression: type[WireCompressor]) -> Callable[..., torch.f
     TypeError
         For anything else, casts among it.
     """
-    if not (isinstance(compression, type) and issubclass(compression, WireCompressor)):
-        raise TypeError(
-            f"wire_format_hook takes hvd.Compression.int8, int4, fp8 or bf16_wire, not {compression!r}; for casts "
-            "torch has hooks of its own (torch.distributed.algorithms.ddp_comm_hooks)"
-        )
-    wire_format = compression.wire_format
+    wire_format = _format_of(compression)
 
     def average(group: Any, bucket: Any) -> torch.futures.Future[torch.Tensor]:
         work = (group or dist.group.WORLD).average(bucket.buffer(), wire_format)
@@ -83,3 +78,53 @@ def wire_format_hook(compression: type[WireCompressor]) -> Callable[..., torch.f
 
     average.__annotations__.clear()  # torch compares those that there are with its classes
     return average
+
+
+class WireFormatReduceScatter:
+    """Reduces and scatters the gradients of an FSDP2 module by messages in a wire format.
+
+    For ``module.set_custom_reduce_scatter()`` of each module that ``fully_shard`` was applied to, in groups of this
+    backend. What is gathered, the parameters, stays exact.
+
+    Parameters
+    ----------
+    compression : WireCompressor
+        ``hvd.Compression.int8``, ``int4``, ``fp8`` or ``bf16_wire``.
+
+    Raises
+    ------
+    TypeError
+        For anything else, casts among it: ``MixedPrecisionPolicy(reduce_dtype=)`` has those.
+    """
+
+    def __init__(self, compression: type[WireCompressor]) -> None:
+        self._wire_format = _format_of(compression)
+
+    def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Return memory for an input or output."""
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self,
+        output_tensor: torch.Tensor,
+        input_tensor: torch.Tensor,
+        group: Any,
+        op: Any,
+        async_op: bool = False,
+    ) -> dist.Work | None:
+        """Reduce and scatter; return the work that is under way, or None when it is over."""
+        options = dist.ReduceScatterOptions()
+        options.reduceOp = op
+        work = group._reduce_scatter_base(output_tensor, input_tensor, options, self._wire_format)
+        if not async_op:
+            work.wait()
+        return work if async_op else None
+
+
+def _format_of(compression: type[WireCompressor]) -> int:
+    if not (isinstance(compression, type) and issubclass(compression, WireCompressor)):
+        raise TypeError(
+            f"wire formats are hvd.Compression.int8, int4, fp8 or bf16_wire, not {compression!r}; for casts torch has "
+            "hooks of its own (torch.distributed.algorithms.ddp_comm_hooks) and MixedPrecisionPolicy"
+        )
+    return compression.wire_format

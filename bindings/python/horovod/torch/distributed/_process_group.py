@@ -157,13 +157,20 @@ class RodaProcessGroup(PointToPoint):
         require(counts[self._own_rank] == size_of(outputs[0]), "reduce_scatter: input and output sizes differ")
         return self._reduce_scatter("reduce_scatter", inputs[0], outputs, joined(inputs[0]), counts, opts)
 
-    def _reduce_scatter_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work | None:  # noqa: A002
+    def _reduce_scatter_base(
+        self,
+        output: Tensor,
+        input: Tensor,  # noqa: A002
+        opts: Any = None,
+        wire_format: int = 0,
+    ) -> Work | None:
         check_alike("reduce_scatter_tensor", [input], output, same_shape=False)
         size = len(self._ranks)
         require(output.numel() * size == input.numel(), "reduce_scatter_tensor: input must be world size times output")
         opts = opts or c10d.ReduceScatterOptions()
         counts = [size_of(output)] * size
-        return self._reduce_scatter("_reduce_scatter_base", [input], [output], flattened(input), counts, opts)
+        arguments = ([input], [output], flattened(input), counts, opts, wire_format)
+        return self._reduce_scatter("_reduce_scatter_base", *arguments)
 
     def reduce_scatter_tensor_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
@@ -177,7 +184,14 @@ class RodaProcessGroup(PointToPoint):
         return self._reduce_scatter("reduce_scatter_tensor_coalesced", inputs, outputs, flat, counts, opts)
 
     def _reduce_scatter(
-        self, what: str, inputs: Sequence[Tensor], outputs: list[Tensor], flat: Tensor, counts: list[int], opts: Any
+        self,
+        what: str,
+        inputs: Sequence[Tensor],
+        outputs: list[Tensor],
+        flat: Tensor,
+        counts: list[int],
+        opts: Any,
+        wire_format: int = 0,
     ) -> Work | None:
         kind, factor = reduction_of(opts, inputs)
         op, name = ENGINE_OPS.get(kind), next(self._names)
@@ -188,7 +202,7 @@ class RodaProcessGroup(PointToPoint):
             return self._fold(what, kind, flat, lambda whole: fill(outputs, whole[own]), outputs, opts)
         if op in (Sum, Average) and len(set(counts)) == 1 and flat.numel() == sum(counts):
             rows = reordered(flat, counts, self._to_set).view(len(counts), counts[0])
-            prepared = _ops.prepare_reducescatter(rows, name, op, self._set, factor, 1.0)
+            prepared = _ops.prepare_reducescatter(rows, name, op, self._set, factor, 1.0, wire_format)
             return self._start(what, inputs, prepared, lambda mine: fill(outputs, mine.view(-1)), outputs, opts)
         prepared = _ops.prepare_allreduce(flat.clone(), True, name, op, factor, 1.0, self._set)
         return self._start(what, inputs, prepared, lambda whole: fill(outputs, whole[own]), outputs, opts)
