@@ -5,6 +5,7 @@
 #include <map>
 #include <sstream>
 
+#include "plugins/base/fork_guard.h"
 #include "plugins/base/format.h"
 
 namespace roda {
@@ -149,6 +150,18 @@ Status check_agreement(Store& store, int rank, int size, const std::string& pref
       [](const std::vector<std::string>& all, std::string*) { return compare(all); }, &ignored);
 }
 
+StoreExchange::~StoreExchange() {
+  if (is_forked_child()) return;
+  const MutexLock lock(mutex_);
+  for (const std::string& name : used_) static_cast<void>(store_.release(name, size_));
+}
+
+void StoreExchange::note(const std::string& name, bool is_used) {
+  const MutexLock lock(mutex_);
+  if (is_used) used_.insert(name);
+  if (!is_used) used_.erase(name);
+}
+
 roda_exchange StoreExchange::table() {
   return {sizeof(roda_exchange), RODA_EXCHANGE_ALL, this, &StoreExchange::put, &StoreExchange::get};
 }
@@ -156,6 +169,7 @@ roda_exchange StoreExchange::table() {
 int32_t StoreExchange::put(void* self, const char* key, const void* value, size_t bytes, roda_error* error) {
   auto* exchange = static_cast<StoreExchange*>(self);
   std::string_view text(static_cast<const char*>(value), bytes);
+  exchange->note(exchange->key(key), true);
   return exchange->store_.give(exchange->key(key), exchange->rank_, text).to(error);
 }
 
@@ -173,6 +187,7 @@ int32_t StoreExchange::get(void* self, int32_t rank, const char* key, void* valu
   Status status = exchange->store_.take(name, rank, &text, &found);
   if (!status.ok()) return status.to(error);
   if (!found) return RODA_IN_PROGRESS;
+  exchange->note(name, true);
   if (text.size() > *bytes) {
     return Status::invalid(roda::format("the value of '{}' of member {} has {} bytes; there is room for {}", name, rank,
                                         text.size(), *bytes))
@@ -189,6 +204,7 @@ int32_t StoreExchange::get_all(const std::string& name, char* values, size_t byt
   Status status = store_.take_all(name, size_, &all, &found);
   if (!status.ok()) return status.to(error);
   if (!found) return RODA_IN_PROGRESS;
+  note(name, false);
   const std::size_t each = bytes / all.size();
   for (std::size_t member = 0; member < all.size(); ++member) {
     if (all[member].size() != each) {

@@ -4,6 +4,7 @@
 #include <roda/abi/exchange.h>
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,12 @@ Status check_agreement(Store& store, int rank, int size, const std::string& pref
 
 // The out-of-band exchange that a transport's group forms over, made from a store.
 // Every key is a gathering "<prefix>/<key>"; the prefix is unique per group and generation. Any thread. The store and
-// this object outlive the table's users.
+// this object outlive the table's users; with the last member's the store forgets the group's keys.
 class StoreExchange {
  public:
   StoreExchange(Store& store, std::string prefix, int group_rank, int group_size)
       : store_(store), prefix_(std::move(prefix)), rank_(group_rank), size_(group_size) {}
+  ~StoreExchange();
   StoreExchange(const StoreExchange&) = delete;
   StoreExchange& operator=(const StoreExchange&) = delete;
 
@@ -40,11 +42,14 @@ class StoreExchange {
   static int32_t put(void* self, const char* key, const void* value, size_t bytes, roda_error* error);
   static int32_t get(void* self, int32_t rank, const char* key, void* value, size_t* bytes, roda_error* error);
   int32_t get_all(const std::string& name, char* values, size_t bytes, roda_error* error);
+  void note(const std::string& name, bool is_used);
 
   Store& store_;
   std::string prefix_;
   int rank_;
   int size_;
+  Mutex mutex_;
+  std::set<std::string> used_ RODA_GUARDED_BY(mutex_);  // keys of which this member did not take all values
 };
 
 }  // namespace roda

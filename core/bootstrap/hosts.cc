@@ -8,11 +8,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <ranges>
 #include <sstream>
+#include <utility>
 
 #include "algorithms/index.h"
+#include "core/bootstrap/columns.h"
 #include "core/bootstrap/gather.h"
 #include "plugins/base/format.h"
 #include "plugins/base/unique_fd.h"
@@ -22,40 +27,93 @@ namespace {
 
 constexpr const char* kBootIdFile = "/proc/sys/kernel/random/boot_id";
 
-// One line; -1 for a number that was not given, "-" for an empty text.
+constexpr std::optional<int> RankReport::*kNumbers[] = {&RankReport::local_rank, &RankReport::local_size,
+                                                        &RankReport::cross_rank, &RankReport::cross_size};
+
+// Texts are words: "-" stands for an empty one.
+std::string word_of(const std::string& text) { return text.empty() ? "-" : text; }
+std::string text_of_word(const std::string& word) { return word == "-" ? "" : word; }
+
+std::string to_word(const CoreBudget& budget) {
+  std::string word = roda::format("{}", budget.quota);
+  const auto last = std::ranges::find_if(budget.cores | std::views::reverse, [](auto bits) { return bits != 0; });
+  for (auto bits = budget.cores.begin(); bits != last.base(); ++bits) word += roda::format(",{:x}", *bits);
+  return word;
+}
+
+bool from_word(std::string word, CoreBudget* budget) {
+  std::ranges::replace(word, ',', ' ');
+  std::istringstream in(word);
+  *budget = CoreBudget();
+  if (!(in >> budget->quota)) return false;
+  in >> std::hex;
+  for (auto bits = budget->cores.begin(); in >> std::ws && !in.eof(); ++bits) {
+    if (bits == budget->cores.end() || !(in >> *bits)) return false;
+  }
+  return true;
+}
+
+// One line; -1 for a number that was not given.
 std::string to_line(const RankReport& report) {
-  auto text = [](const std::string& value) { return value.empty() ? std::string("-") : value; };
-  std::string line =
-      roda::format("{} {} {} {} {} {} {} {} {} {} {} {}", text(report.host.boot_id), text(report.host.hostname),
-                   report.host.network_namespace, report.pid, report.local_rank.value_or(-1),
-                   report.local_size.value_or(-1), report.cross_rank.value_or(-1), report.cross_size.value_or(-1),
-                   text(report.note), text(report.ends.here), text(report.ends.there), report.cores.quota);
-  for (const auto word : report.cores.cores) line += roda::format(" {:x}", word);
+  std::string line = roda::format("{} {} {} {} {} {}", word_of(report.host.boot_id), word_of(report.host.hostname),
+                                  report.host.network_namespace, word_of(report.note), word_of(report.ends.there),
+                                  to_word(report.cores));
+  for (auto number : kNumbers) line += roda::format(" {}", (report.*number).value_or(-1));
   return line + "\n";
 }
 
 bool from_line(const std::string& line, RankReport* report) {
   std::istringstream in(line);
-  in >> report->host.boot_id >> report->host.hostname >> report->host.network_namespace >> report->pid;
-  for (auto* number : {&report->local_rank, &report->local_size, &report->cross_rank, &report->cross_size}) {
+  std::string budget;
+  in >> report->host.boot_id >> report->host.hostname >> report->host.network_namespace >> report->note >>
+      report->ends.there >> budget;
+  for (auto number : kNumbers) {
     int given = -1;
     in >> given;
-    *number = given < 0 ? std::nullopt : std::optional<int>(given);
+    report->*number = given < 0 ? std::nullopt : std::optional<int>(given);
   }
-  in >> report->note >> report->ends.here >> report->ends.there >> report->cores.quota >> std::hex;
-  if (report->ends.here == "-") report->ends = {};
-  for (std::uint64_t& word : report->cores.cores) in >> word;
-  return !in.fail();
+  for (std::string* word : {&report->host.boot_id, &report->host.hostname, &report->note, &report->ends.there}) {
+    *word = text_of_word(*word);
+  }
+  return !in.fail() && from_word(std::move(budget), &report->cores);
 }
 
-Status concatenate(const std::vector<std::string>& all, std::string* result) {
+// How values differ from those before them: where hosts are alike, the same for each host.
+class Differences {
+ public:
+  void add(int value) { words.push_back(std::to_string(value - std::exchange(before_, value))); }
+  static bool read(const std::vector<std::string>& words, std::vector<int>* values) {
+    std::int64_t value = 0;
+    for (const std::string& word : words) {
+      int difference = 0;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), difference);
+      value += difference;
+      if (error != std::errc() || value < -1 || value > INT32_MAX) return false;
+      values->push_back(static_cast<int>(value));
+    }
+    return true;
+  }
+
+  std::vector<std::string> words;
+
+ private:
+  int before_ = 0;
+};
+
+// Numbers things in the order in which they are first asked for, from 1 up.
+template <typename Thing>
+int number_of(const Thing& thing, std::map<Thing, int>* numbers) {
+  return numbers->try_emplace(thing, static_cast<int>(numbers->size()) + 1).first->second;
+}
+
+Status tabulate(const std::vector<std::string>& all, std::string* result) {
+  std::vector<RankReport> reports(all.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    RankReport ignored;
-    if (!from_line(all[rank], &ignored)) {
+    if (!from_line(all[rank], &reports[rank])) {
       return Status(RODA_ERR_INVALID, roda::format("rank {} sent a malformed report", rank), static_cast<int>(rank));
     }
-    *result += all[rank];
   }
+  *result = table_of(reports);
   return {};
 }
 
@@ -63,19 +121,17 @@ using Ranks = std::vector<int>;
 
 std::vector<topology::Host> group_hosts(const std::vector<RankReport>& reports) {
   std::vector<topology::Host> hosts;
-  std::vector<HostIdentity> known;
+  std::map<HostIdentity, std::size_t> known;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     const HostIdentity& identity = reports[rank].host;
-    const auto found = std::ranges::find(known, identity);
-    const auto host = static_cast<std::size_t>(found - known.begin());
-    if (found == known.end()) {
-      known.push_back(identity);
+    const auto [host, is_new] = known.try_emplace(identity, hosts.size());
+    if (is_new) {
       hosts.push_back({identity.hostname,
                        roda::format("boot {}, network namespace {}", identity.boot_id, identity.network_namespace),
                        0,
                        {}});
     }
-    hosts[host].ranks.push_back(static_cast<int>(rank));
+    hosts[host->second].ranks.push_back(static_cast<int>(rank));
   }
   return hosts;
 }
@@ -185,7 +241,6 @@ Status discover(Store& store, int rank, int size, const Knobs& knobs, const std:
     return Status::invalid(roda::format("HOROVOD_RANK={} is not in a job of HOROVOD_SIZE={}", rank, size));
   }
   RankReport mine{this_host(knobs.hostname),
-                  static_cast<int>(::getpid()),
                   note,
                   store.ends(),
                   core_budget(),
@@ -199,15 +254,73 @@ Status discover(Store& store, int rank, int size, const Knobs& knobs, const std:
     if (!file && errno != ENOENT && errno != EACCES) return Status::of_errno(roda::format("opening {}", kBootIdFile));
   }
   std::string table;
-  RODA_RETURN_IF_ERROR(gather(store, rank, size, prefix, to_line(mine), deadline, concatenate, &table));
-  std::vector<RankReport> all;
-  std::istringstream lines(table);
-  for (std::string line; std::getline(lines, line);) {
-    if (!from_line(line, &all.emplace_back())) return Status::unknown("a malformed table of ranks");
-  }
-  if (all.size() != static_cast<std::size_t>(size)) return Status::unknown("a table of ranks of the wrong size");
+  RODA_RETURN_IF_ERROR(gather(store, rank, size, prefix, to_line(mine), deadline, tabulate, &table));
+  std::vector<RankReport> all(static_cast<std::size_t>(size));
+  if (!reports_of(table, &all)) return Status::unknown("a malformed table of ranks");
+  all[at(rank)].ends.here = mine.ends.here;
   *reports = std::move(all);
   return {};
+}
+
+// --- the reports of all ----------------------------------------------------------------------------------------------
+
+// A line with the number of hosts; a column each of the hosts' names, boots and network namespaces; of the ranks'
+// hosts, notes, ends, cores and numbers.
+std::string table_of(const std::vector<RankReport>& reports) {
+  std::map<HostIdentity, int> hosts;
+  std::map<std::string, int> boots;
+  std::map<std::uint64_t, int> namespaces;
+  std::vector<std::string> names, notes, ends, cores;
+  Differences boot, space, host, numbers[std::size(kNumbers)];
+  for (const RankReport& report : reports) {
+    const std::size_t known = hosts.size();
+    host.add(number_of(report.host, &hosts) - 1);
+    if (hosts.size() > known) {
+      names.push_back(word_of(report.host.hostname));
+      boot.add(report.host.boot_id.empty() ? 0 : number_of(report.host.boot_id, &boots));
+      space.add(number_of(report.host.network_namespace, &namespaces));
+    }
+    notes.push_back(word_of(report.note));
+    ends.push_back(word_of(report.ends.there));
+    cores.push_back(to_word(report.cores));
+    for (std::size_t i = 0; i < std::size(kNumbers); ++i) numbers[i].add((report.*kNumbers[i]).value_or(-1));
+  }
+  std::string text = roda::format("{}\n", names.size());
+  for (const auto* column : {&names, &boot.words, &space.words, &host.words, &notes, &ends, &cores}) {
+    text += to_column(*column);
+  }
+  for (const Differences& number : numbers) text += to_column(number.words);
+  return text;
+}
+
+bool reports_of(std::string_view text, std::vector<RankReport>* reports) {
+  std::size_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || count > reports->size() || end == text.data() + text.size()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+  std::vector<std::string> names, notes, ends, cores, words;
+  const auto take_numbers = [&](std::size_t of, std::vector<int>* values) {
+    return take_column(&text, of, &words) && Differences::read(words, values);
+  };
+  std::vector<int> boots, spaces, hosts, numbers[std::size(kNumbers)];
+  const std::size_t ranks = reports->size();
+  bool is_sound = take_column(&text, count, &names) && take_numbers(count, &boots) && take_numbers(count, &spaces) &&
+                  take_numbers(ranks, &hosts) && take_column(&text, ranks, &notes) &&
+                  take_column(&text, ranks, &ends) && take_column(&text, ranks, &cores);
+  for (auto& column : numbers) is_sound = is_sound && take_numbers(ranks, &column);
+  for (std::size_t rank = 0; is_sound && rank < ranks; ++rank) {
+    RankReport& report = (*reports)[rank];
+    const auto host = static_cast<std::size_t>(hosts[rank]);
+    if (host >= count || !from_word(cores[rank], &report.cores)) return false;
+    report.host = {boots[host] > 0 ? std::to_string(boots[host]) : "", text_of_word(names[host]),
+                   static_cast<std::uint64_t>(spaces[host])};
+    report.note = text_of_word(notes[rank]);
+    report.ends.there = text_of_word(ends[rank]);
+    for (std::size_t i = 0; i < std::size(kNumbers); ++i) {
+      if (numbers[i][rank] >= 0) report.*kNumbers[i] = numbers[i][rank];
+    }
+  }
+  return is_sound;
 }
 
 // --- the hosts that the reports tell of ------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 // Who is where: what the ranks of a job say about themselves, and the hosts that they find themselves on.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/topology/topology.h"
@@ -21,7 +23,7 @@ struct HostIdentity {
   std::string hostname;
   std::uint64_t network_namespace = 0;  // inode; 0 where there is none to ask
 
-  friend bool operator==(const HostIdentity&, const HostIdentity&) = default;
+  friend auto operator<=>(const HostIdentity&, const HostIdentity&) = default;
 };
 
 // `hostname_override` empty: the machine's own name. What can't be read is left empty.
@@ -31,12 +33,12 @@ HostIdentity this_host(const std::string& hostname_override);
 // and disturbs nobody. A prefix is used once per store. Blocks for a round trip.
 Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::string& prefix, Deadline deadline);
 
-// What one rank says about itself. Unset numbers: the launcher gave none.
+// What one rank says about itself. Unset numbers: the launcher gave none. In what all get, boots and network namespaces
+// are numbers that the job gives them.
 struct RankReport {
   HostIdentity host;
-  int pid = 0;
   std::string note;  // one word of the caller's
-  Store::Ends ends;  // how it reached the store on another host
+  Store::Ends ends;  // how it reached the store on another host; `here` is for the rank itself alone
   CoreBudget cores;
   std::optional<int> local_rank, local_size, cross_rank, cross_size;
 };
@@ -45,6 +47,11 @@ struct RankReport {
 // to the deadline. `note` is a word that every rank gets to see; white space ends it.
 Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
                 const std::string& prefix, Deadline deadline, std::vector<RankReport>* reports);
+
+// What every rank gets: what ranks and hosts have in common is said once, so that a host that is as others takes some 8
+// bytes. The reverse is for as many ranks as *reports has; false: it is no such text. Pure.
+std::string table_of(const std::vector<RankReport>& reports);
+bool reports_of(std::string_view table, std::vector<RankReport>* reports);
 
 // A topology of the job's hosts and its ranks' numbers, without machines. Pure. The launcher's local and cross numbers
 // win over the order of ranks; where they contradict each other or the hosts that the ranks find themselves on, the

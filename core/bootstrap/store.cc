@@ -44,7 +44,7 @@ Status Store::take_all(const std::string& key, int count, std::vector<std::strin
                        std::optional<Deadline> deadline) {
   std::string text;
   RODA_RETURN_IF_ERROR(ask({StoreOp::kTakeAll, key, count}, deadline, &text, found));
-  if (!*found || (store_wire::values_of(text, values) && static_cast<int>(values->size()) == count)) return {};
+  if (!*found || store_wire::values_of(text, count, values)) return {};
   return Status::invalid(roda::format("the rendezvous sent a malformed gathering for '{}'", key));
 }
 
@@ -66,7 +66,7 @@ Status Store::leave(const std::string& scope, const Status& how) {
 }
 
 Status LocalStore::tell(StoreOp op, const std::string& key, std::string_view value, int rank) {
-  if (op == StoreOp::kEnter || op == StoreOp::kLeave) return {};
+  if (op == StoreOp::kEnter || op == StoreOp::kLeave || op == StoreOp::kRelease) return {};
   RODA_RETURN_IF_ERROR(check_sizes(key, value));
   const MutexLock lock(mutex_);
   const auto [at, is_new] = values_.try_emplace({key, op == StoreOp::kGive ? rank : kOfNobody}, value);

@@ -20,7 +20,18 @@ namespace roda {
 using Deadline = std::chrono::steady_clock::time_point;
 
 // What a client says to the store (store_wire.h).
-enum class StoreOp : std::uint8_t { kPut = 1, kGet, kPutIfAbsent, kEnter, kLeave, kGive, kTake, kTakeAll, kMissing };
+enum class StoreOp : std::uint8_t {
+  kPut = 1,
+  kGet,
+  kPutIfAbsent,
+  kEnter,
+  kLeave,
+  kGive,
+  kTake,
+  kTakeAll,
+  kMissing,
+  kRelease
+};
 
 // Any thread. Keys are short text; values are bytes. A second put replaces the first.
 class Store {
@@ -52,10 +63,12 @@ class Store {
     return ask({StoreOp::kTake, key, rank}, std::nullopt, value, found);
   }
   // By rank, once all of `count` ranks have given theirs: waits for that until the deadline, without one it does not
-  // block. When each of these has taken all, the gathering is gone; take() has no part in such a one.
+  // block. When each of these has taken all, or released the gathering, it is gone; take() has no part in such a one.
   Status take_all(const std::string& key, int count, std::vector<std::string>* values, bool* found,
                   std::optional<Deadline> deadline = {});
   Status wait_all(const std::string& key, int count, Deadline deadline, std::vector<std::string>* values);
+  // This rank, of `count` that have a part in the gathering, takes nothing of it any more.
+  Status release(const std::string& key, int count) { return tell(StoreOp::kRelease, key, std::to_string(count)); }
   // The lowest of `count` ranks that has not given its value, -1: all have, or it can't be told. Blocks for a round
   // trip.
   int first_missing(const std::string& key, int count);

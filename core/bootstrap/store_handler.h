@@ -63,6 +63,9 @@ class StoreHandler {
         answer_(client,
                 {request.id, store_wire::Outcome::kValue, std::to_string(table_.first_missing(request.key, number))});
         break;
+      case store_wire::Op::kRelease:
+        table_.release(request.key, number);
+        break;
       case store_wire::Op::kEnter:
         entered_[client][std::string(request.key)] = number;
         break;
@@ -166,7 +169,7 @@ class StoreHandler {
   void hand_out(StoreTable::Waiter waiter, std::string_view key, std::string_view text, std::size_t offset) {
     const std::string_view piece = text.substr(std::min(offset, text.size()), Store::kMaxValue);
     answer_(waiter.connection, {waiter.id, store_wire::Outcome::kValue, piece});
-    if (offset + piece.size() == text.size()) table_.handed_out(key);
+    if (offset + piece.size() == text.size()) table_.release(key);
   }
 
   // To those who wait for something there.

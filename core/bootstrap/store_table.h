@@ -76,8 +76,8 @@ class StoreTable {
     return *value != nullptr ? Status() : wait(key, rank, waiter);
   }
 
-  // All values as one text (store_wire.h), made once; or null after the waiter was noted. Valid until all `count` ranks
-  // have been handed the end of it.
+  // All values as one text (store_wire.h), made once; or null after the waiter was noted. Valid until the last of
+  // `count` ranks has been handed the end of it, or released it.
   Status take_all(std::string_view key, int count, Waiter waiter, const std::string** text) {
     *text = nullptr;
     Gathering* g = nullptr;
@@ -96,9 +96,12 @@ class StoreTable {
     return at != gatherings_.end() && !at->second.text.empty() ? &at->second.text : nullptr;
   }
 
-  void handed_out(std::string_view key) {
+  // By one of so many ranks; 0: of as many as somebody has asked for.
+  void release(std::string_view key, int count = 0) {
     const auto at = gatherings_.find(key);
-    if (at == gatherings_.end() || ++at->second.handed_out < at->second.count) return;
+    if (at == gatherings_.end()) return;
+    if (count > 0) at->second.count = count;
+    if (++at->second.released < at->second.count) return;
     bytes_ -= at->second.bytes;
     gatherings_.erase(at);
   }
@@ -165,9 +168,9 @@ class StoreTable {
 
   struct Gathering {
     std::map<int, std::string> values;  // until all are in the text
-    int count = 0;                      // of ranks, once somebody has asked for all
+    int count = 0;                      // of ranks, once somebody has asked for all, or released it
     std::string text;
-    int handed_out = 0;
+    int released = 0;                             // by as many ranks
     std::vector<std::pair<Waiter, int>> waiters;  // and for whose value, kAll
     std::size_t bytes = 0;                        // of bytes_
   };

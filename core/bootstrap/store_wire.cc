@@ -1,5 +1,6 @@
 #include "core/bootstrap/store_wire.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "plugins/base/format.h"
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::size_t kRequestHeader = 7;
 constexpr std::size_t kResponseHeader = 5;
+constexpr std::uint32_t kUneven = UINT32_MAX;  // lengths of a gathering's values
 
 template <typename Out, typename T>
 void append(Out& out, T value) {
@@ -49,7 +51,7 @@ std::vector<std::uint8_t> encode(const Response& response) {
 
 std::optional<Request> parse_request(Bytes frame) {
   if (frame.size() < kRequestHeader) return std::nullopt;
-  if (frame[0] < static_cast<int>(Op::kPut) || frame[0] > static_cast<int>(Op::kMissing)) return std::nullopt;
+  if (frame[0] < static_cast<int>(Op::kPut) || frame[0] > static_cast<int>(Op::kRelease)) return std::nullopt;
   std::size_t key_length = frame[5] | std::size_t{frame[6]} << 8;
   if (key_length > frame.size() - kRequestHeader) return std::nullopt;
   Bytes rest = frame.subspan(kRequestHeader);
@@ -79,13 +81,16 @@ Status failure_of(std::string_view text) {
 }
 
 std::string text_of(const std::map<int, std::string>& values) {
-  std::uint64_t bytes = 0;
-  for (const auto& [rank, value] : values) bytes += 4 + value.size();
+  const std::size_t each = values.empty() ? 0 : values.begin()->second.size();
+  const bool is_even = std::ranges::all_of(values, [each](const auto& entry) { return entry.second.size() == each; });
+  std::uint64_t bytes = 4;
+  for (const auto& [rank, value] : values) bytes += (is_even ? 0 : 4) + value.size();
   std::string out;
   out.reserve(8 + bytes);
   append(out, bytes);
+  append(out, is_even ? static_cast<std::uint32_t>(each) : kUneven);
   for (const auto& [rank, value] : values) {
-    append(out, static_cast<std::uint32_t>(value.size()));
+    if (!is_even) append(out, static_cast<std::uint32_t>(value.size()));
     out += value;
   }
   return out;
@@ -97,15 +102,22 @@ std::size_t whole_length(std::string_view text) {
   return 8 + (load32(at) | std::size_t{load32(at + 4)} << 32);
 }
 
-bool values_of(std::string_view text, std::vector<std::string>* values) {
+bool values_of(std::string_view text, int count, std::vector<std::string>* values) {
   values->clear();
-  if (text.size() < 8) return false;
-  text.remove_prefix(8);
-  while (text.size() >= 4) {
-    const std::size_t length = load32(reinterpret_cast<const std::uint8_t*>(text.data()));
-    if (length > text.size() - 4) return false;
-    values->emplace_back(text.substr(4, length));
-    text.remove_prefix(4 + length);
+  const auto take_length = [&text](std::uint32_t* length) {
+    if (text.size() < 4) return false;
+    *length = load32(reinterpret_cast<const std::uint8_t*>(text.data()));
+    text.remove_prefix(4);
+    return true;
+  };
+  text.remove_prefix(std::min<std::size_t>(text.size(), 8));
+  std::uint32_t each = 0;
+  if (!take_length(&each)) return false;
+  for (int rank = 0; rank < count; ++rank) {
+    std::uint32_t length = each;
+    if ((each == kUneven && !take_length(&length)) || length > text.size()) return false;
+    values->emplace_back(text.substr(0, length));
+    text.remove_prefix(length);
   }
   return text.empty();
 }

@@ -20,7 +20,7 @@ inline constexpr std::size_t kMaxFrame = 7 + Store::kMaxKey + Store::kMaxValue;
 
 // The value of kEnter and kTake is the rank; that of kLeave is empty, or tells of a failure; that of kTakeAll is the
 // number of ranks and the offset in their text where the answer begins, which is as much as a frame takes; that of
-// kMissing is the number of ranks, and its answer comes at once.
+// kMissing is the number of ranks, and its answer comes at once; that of kRelease is the number of ranks.
 using Op = StoreOp;
 // kFailed: the value will not come, for the failure that the answer tells of.
 enum class Outcome : std::uint8_t { kValue = 0, kError = 1, kFailed = 2 };
@@ -49,11 +49,12 @@ std::optional<Response> parse_response(Bytes frame);
 std::string text_of(const Status& failure);
 Status failure_of(std::string_view text);
 
-// The values of a gathering: the length of what follows, u64, and each value behind its length, u32.
+// The values of a gathering: the length of what follows, u64; the length of each, u32, and all of them; where lengths
+// differ UINT32_MAX, and each value behind its length, u32.
 std::string text_of(const std::map<int, std::string>& values);
 // The length of the whole text, of which the beginning is given; 0 while that is too short to tell.
 std::size_t whole_length(std::string_view text);
-// False: it is none.
-bool values_of(std::string_view text, std::vector<std::string>* values);
+// False: the text is not that of so many values.
+bool values_of(std::string_view text, int count, std::vector<std::string>* values);
 
 }  // namespace roda::store_wire

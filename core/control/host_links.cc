@@ -31,11 +31,18 @@ ConnectionOptions connection_options(std::chrono::milliseconds silence) {
   return {.service = kService, .max_frame = kMaxFrame, .silence = silence};
 }
 
-Status poll_for(Store& store, const std::string& key, int fd, bool write, Deadline deadline, const std::string& what) {
+using Connections = std::vector<std::unique_ptr<SecureConnection>>;
+
+// Sleeps until a connection can move on, or one comes to the listener, if there is one; and comes back now and then.
+Status poll_for(Store& store, const std::string& key, int listener, const Connections& connections, Deadline deadline,
+                const std::string& what) {
   RODA_RETURN_IF_ERROR(look_for_failures(store, key));
   if (Clock::now() > deadline) return Status::timeout("Timed out " + what + "; raise HOROVOD_GLOO_TIMEOUT_SECONDS");
-  pollfd p{fd, static_cast<short>(POLLIN | (write ? POLLOUT : 0)), 0};
-  ::poll(&p, 1, 50);
+  std::vector<pollfd> entries{{listener, POLLIN, 0}};
+  for (const auto& connection : connections) {
+    entries.push_back({connection->fd(), static_cast<short>(POLLIN | (connection->wants_write() ? POLLOUT : 0)), 0});
+  }
+  ::poll(entries.data(), entries.size(), 50);
   return {};
 }
 
@@ -100,12 +107,12 @@ Status HostLinks::listen(Store& store, std::int32_t self, const Options& options
 Status HostLinks::accept_all(Store& store, const std::vector<std::int32_t>& children, std::int32_t self,
                              const Options& options, const UniqueFd& listener) {
   const ForkGuard listener_guard(listener.get());
-  std::vector<std::unique_ptr<SecureConnection>> strangers;
+  Connections strangers;
   for (std::size_t above = links_.size(); links_.size() - above < children.size();) {
     const auto missing = std::ranges::find_if(children, [&](std::int32_t child) {
       return std::ranges::none_of(links_, [child](const Link& link) { return link.rank == child; });
     });
-    const Status status = poll_for(store, options.key, listener.get(), false, options.deadline,
+    const Status status = poll_for(store, options.key, listener.get(), strangers, options.deadline,
                                    "waiting for rank " + std::to_string(*missing) +
                                        ", which leads its host, to connect to rank " + std::to_string(self));
     if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0)
@@ -167,14 +174,15 @@ Status HostLinks::connect_to(Store& store, std::int32_t parent, std::int32_t sel
   }
   std::vector<SocketAddress> addresses;
   RODA_RETURN_IF_ERROR(resolve(host, port, &addresses));
-  std::unique_ptr<SecureConnection> connection;
+  Connections made(1);
+  std::unique_ptr<SecureConnection>& connection = made.front();
   Status status =
       SecureConnection::connect(addresses, options.secret, connection_options(options.silence), &connection);
   for (bool ready = false; status.ok() && !ready;) {
     status = connection->test(&ready);
     if (!status.ok() || ready) break;
-    RODA_RETURN_IF_ERROR(poll_for(store, options.key, connection->fd(), connection->wants_write(), options.deadline,
-                                  "connecting to the control plane at " + host));
+    RODA_RETURN_IF_ERROR(
+        poll_for(store, options.key, -1, made, options.deadline, "connecting to the control plane at " + host));
   }
   if (!status.ok()) {
     const bool is_way = status.code() != RODA_ERR_AUTH;

@@ -11,6 +11,7 @@ namespace {
 using store_wire::Op;
 
 constexpr std::size_t kMostBytes = 4096;
+constexpr int kMostValues = 8;
 
 void serve(std::uint64_t client, const store_wire::Request& request, StoreTable* table) {
   std::vector<StoreTable::Waiter> woken, complete;
@@ -36,7 +37,10 @@ void serve(std::uint64_t client, const store_wire::Request& request, StoreTable*
       break;
     case Op::kTakeAll:
       static_cast<void>(table->take_all(request.key, number, waiter, &value));
-      if (value != nullptr) table->handed_out(request.key);
+      if (value != nullptr) table->release(request.key);
+      break;
+    case Op::kRelease:
+      table->release(request.key, number);
       break;
     case Op::kMissing:
       require(table->first_missing(request.key, number) < std::max(number, 1), "who is missing is one of them");
@@ -54,12 +58,14 @@ void serve(std::uint64_t client, const store_wire::Request& request, StoreTable*
 void read_gathering(std::string_view text) {
   std::vector<std::string> values, again;
   static_cast<void>(store_wire::whole_length(text));
-  if (!store_wire::values_of(text, &values)) return;
+  int count = 0;
+  while (count < kMostValues && !store_wire::values_of(text, count, &values)) ++count;
+  if (count == kMostValues) return;
   std::map<int, std::string> by_rank;
   for (const std::string& value : values) by_rank.emplace(static_cast<int>(by_rank.size()), value);
   const std::string written = store_wire::text_of(by_rank);
   require(store_wire::whole_length(written) == written.size(), "a gathering knows its length");
-  require(store_wire::values_of(written, &again) && again == values, "a gathering survives the trip");
+  require(store_wire::values_of(written, count, &again) && again == values, "a gathering survives the trip");
 }
 
 void read_response(Bytes frame) {
@@ -78,7 +84,7 @@ void read_response(Bytes frame) {
 
 std::vector<std::string> seeds() {
   std::string all;
-  for (int op = static_cast<int>(Op::kPut); op <= static_cast<int>(Op::kMissing); ++op) {
+  for (int op = static_cast<int>(Op::kPut); op <= static_cast<int>(Op::kRelease); ++op) {
     const std::string_view value = op == static_cast<int>(Op::kGet) ? "" : "1";
     const auto frame = store_wire::encode(store_wire::Request{static_cast<Op>(op), 7, "a/b", value});
     all += chunk({reinterpret_cast<const char*>(frame.data()), frame.size()});

@@ -130,18 +130,19 @@ void Report::add(const sim::ControlOptions& options, const std::vector<sim::Cont
 
 void Report::add(const sim::ControlOptions& options, const sim::FormationCost& cost) {
   if (as_json_) {
-    const json out = {{"forming", options.ranks}, {"values", cost.values},   {"requests", cost.requests},
-                      {"bytes", cost.bytes},      {"clients", cost.clients}, {"links", cost.links},
-                      {"mails", cost.mails},      {"rounds", cost.rounds},   {"depth", cost.depth}};
+    const json out = {{"forming", options.ranks}, {"values", cost.values}, {"requests", cost.requests},
+                      {"bytes", cost.bytes},      {"us", cost.us},         {"clients", cost.clients},
+                      {"links", cost.links},      {"mails", cost.mails},   {"rounds", cost.rounds},
+                      {"depth", cost.depth}};
     std::printf("%s\n", out.dump().c_str());
     return;
   }
   std::printf(
-      "             forming      %8d ranks: %.0f values, %.0f requests and %s through the store, %.0f connections to "
-      "it, "
-      "%.0f between hosts, %.0f mails in hosts, %d rounds, %d hosts deep\n",
-      options.ranks, cost.values, cost.requests, size_text(cost.bytes).c_str(), cost.clients, cost.links, cost.mails,
-      cost.rounds, cost.depth);
+      "             forming      %8d ranks: %.0f values, %.0f requests and %s through the store, which works %.2f s, "
+      "%.0f "
+      "connections to it, %.0f between hosts, %.0f mails in hosts, %d rounds, %d hosts deep\n",
+      options.ranks, cost.values, cost.requests, size_text(cost.bytes).c_str(), cost.us / 1e6, cost.clients, cost.links,
+      cost.mails, cost.rounds, cost.depth);
 }
 
 }  // namespace roda::simtool

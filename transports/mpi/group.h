@@ -152,16 +152,11 @@ class Forming {
     if (place_ > 0 && !has_turn_of(order_[place_ - 1])) return false;
     if (!holds_turn_ && turn_is_taken.exchange(true)) return false;
     holds_turn_ = true;
-    const roda_exchange& exchange = state_.exchange();
-    return sdk::is_through([&](roda_error* error) { return exchange.put(exchange.self, "mpi.turn", "t", 1, error); });
+    state_.put("mpi.turn", nullptr, 0);
+    return true;
   }
   bool has_turn_of(int member) {
-    if (member == state_.rank()) return holds_turn_;
-    const roda_exchange& exchange = state_.exchange();
-    char value = 0;
-    std::size_t bytes = 1;
-    return sdk::is_through(
-        [&](roda_error* error) { return exchange.get(exchange.self, member, "mpi.turn", &value, &bytes, error); });
+    return member == state_.rank() ? holds_turn_ : state_.get(member, "mpi.turn", nullptr, 0);
   }
   std::string stage() const {
     if (step_ == Step::kIdentify) return {};

@@ -164,11 +164,11 @@ SocketAddress Connector::listen(bool one_host, const std::string& known) {
   return kept.address;
 }
 
-void Connector::connect(Group& group, Peer& peer) {
+void Connector::connect(Group& group, Peer& peer, const Secret& key) {
   for (std::uint32_t lane = 0; lane < peer.lanes.size(); ++lane) {
     std::unique_ptr<SecureConnection> connection;
     const Status status =
-        SecureConnection::connect({peer.where}, Secret(peer.key), options(group.state().timeout_ns()), &connection);
+        SecureConnection::connect({peer.where}, key, options(group.state().timeout_ns()), &connection);
     if (!status.ok() && lacks_descriptors()) {
       give_up(status);
       group.state().throw_if_broken();
@@ -178,6 +178,7 @@ void Connector::connect(Group& group, Peer& peer) {
     hello.group = group.id();
     hello.rank = group.state().rank();
     hello.lane = lane;
+    hello.contact = group.own();
     attempts_.emplace_back(*this, std::move(connection), &group, peer.rank, hello);
   }
 }
@@ -260,7 +261,7 @@ bool Connector::take(Attempt& attempt) {
   Group* const group = context_.find(hello.group);
   if (group != nullptr && !group->state().is_formed() && !group->state().is_broken()) return false;
   const bool is_peer = group != nullptr && group->state().is_peer(hello.rank);
-  if (!is_peer || !group->expects_lane(hello.rank, hello.lane)) {
+  if (!is_peer || !group->expects_lane(hello.rank, hello.contact, hello.lane)) {
     attempt.end();
     return true;
   }

@@ -33,8 +33,8 @@ class Connector final : public Watched {
   // Where the members of a group find this process. `known`: GroupState::address().
   SocketAddress listen(bool one_host, const std::string& known);
 
-  // The peer's lanes are to be connected.
-  void connect(Group& group, Peer& peer);
+  // The peer's lanes are to be connected, by its process's key.
+  void connect(Group& group, Peer& peer, const Secret& key);
   // A group has all that it needs to take connections; a group ends.
   void reconsider();
   void forget(Group& group);

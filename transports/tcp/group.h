@@ -21,20 +21,29 @@ namespace roda::tcp_transport {
 
 class Context;
 
-// What every member publishes first.
+// What every member publishes first, for the first member alone.
 struct Card {
   std::uint32_t magic = kMagic;
   std::uint32_t version = kWireVersion;
-  std::uint32_t lanes = 0;
-  std::uint32_t reserved = 0;
-  std::uint64_t eager_bytes = 0;
-  std::uint64_t window_bytes = 0;
-  Digest key{};   // whoever connects proves it
   Digest host{};  // of loopback_identity()
 };
 
+// What the first member finds, for all.
+struct Verdict {
+  Digest id{};            // the group's, known to its members alone
+  std::int32_t odd = -1;  // a member that runs another version of the plugin
+  std::uint32_t is_one_host = 0;
+};
+
+// What every member publishes next, for those who connect to it.
+struct Address {
+  Contact contact;
+  Digest key{};  // whoever connects proves it
+};
+inline constexpr const char* kAddressKey = "tcp.address";
+
 // How a group comes together: every member publishes what it is, then where it listens. Connections are made later,
-// each by the first message (connector.h).
+// each by the first message (connector.h), which looks its peer up: nobody is told of all.
 //
 // The exchange is authenticated by the job's secret, so whoever knows a member's key is a member.
 //
@@ -42,80 +51,75 @@ struct Card {
 class Forming {
  public:
   // `state`: the group's, which outlives this.
-  Forming(Context& context, const roda_group_desc& desc, const sdk::GroupState& state)
-      : context_(context), generation_(desc.generation), state_(state) {
+  Forming(Context& context, const sdk::GroupState& state) : context_(context), state_(state) {
     Card own;
-    own.lanes = static_cast<std::uint32_t>(context.settings().lanes);
-    own.eager_bytes = context.settings().eager_bytes;
-    own.window_bytes = context.settings().window_bytes;
-    own.key = context.connector().key();
     sdk::expect_ok(hmac_sha256(bytes_of("roda host"), {bytes_of(loopback_identity())}, &own.host), "tcp");
     cards_ = state_.gather("tcp.card", &own, sizeof own);
+    cards_.put();
   }
 
-  // True when everything is known of everybody.
+  // True when everybody can be connected to.
   bool step() {
-    if (!id_.has_value()) {
-      if (!cards_.test()) return false;
-      read_cards();
-      listen();
-    }
-    return addresses_.test();
+    if (!verdict_.has_value() && !judge()) return false;
+    return up_.test();
   }
-  Card card(int rank) const { return cards_.value_as<Card>(rank); }
-  SocketAddress address(int rank) const {
-    const auto published = addresses_.value_as<Published>(rank);
-    SocketAddress address;
-    address.length = std::min<std::uint32_t>(published.length, sizeof published.address);
-    std::memcpy(&address.storage, published.address, address.length);
-    return address;
-  }
-  // Who has all members' keys has made it. Once the cards are there.
-  const std::optional<Digest>& id() const { return id_; }
+  // Null until it is known.
+  const Digest* id() const { return verdict_.has_value() ? &verdict_->id : nullptr; }
+  // Once the group has formed.
+  const Contact& own() const { return own_.contact; }
   // Group ranks that have not come yet.
-  std::vector<int> missing() const { return id_.has_value() ? addresses_.missing() : cards_.missing(); }
+  std::vector<int> missing() const { return verdict_.has_value() ? up_.missing() : cards_.missing(); }
 
  private:
   static Bytes bytes_of(const std::string& text) {
     return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
   }
-  struct Published {  // what every member publishes next
-    std::uint32_t length = 0;
-    std::uint8_t address[28]{};  // the longer one of IPv4's and IPv6's
-  };
-  void read_cards() {
-    const Digest host = card(state_.rank()).host;
-    std::vector<std::uint8_t> keys;
-    for (int rank = 0; rank < state_.size(); ++rank) {
-      const Card theirs = card(rank);
-      if (theirs.magic != kMagic || theirs.version != kWireVersion || theirs.lanes == 0 || theirs.lanes > kMostLanes) {
-        throw state_.other_version(rank);
-      }
-      one_host_ = one_host_ && theirs.host == host;
-      keys.insert(keys.end(), theirs.key.begin(), theirs.key.end());
+  bool judge() {
+    constexpr const char* kVerdict = "tcp.verdict";
+    Verdict verdict;
+    if (state_.rank() > 0) {
+      if (!state_.get(0, kVerdict, &verdict, sizeof verdict)) return false;
+    } else {
+      if (!cards_.test()) return false;
+      verdict = verdict_on_cards();
+      state_.put(kVerdict, &verdict, sizeof verdict);
     }
-    Digest id;
-    const std::string purpose = "roda tcp " + std::to_string(generation_) + " " + state_.name();
-    sdk::expect_ok(hmac_sha256(keys, {bytes_of(purpose)}, &id), "tcp");
-    explicit_bzero(keys.data(), keys.size());
-    id_ = id;
+    if (verdict.odd >= 0 && verdict.odd < state_.size()) throw state_.other_version(verdict.odd);
+    listen(verdict.is_one_host != 0);
+    verdict_ = verdict;
+    return true;
   }
-  void listen() {
-    const SocketAddress own = context_.connector().listen(one_host_, state_.address());
-    Published published;
-    static_assert(sizeof published.address >= sizeof(sockaddr_in6));
-    published.length = own.length;
-    std::memcpy(published.address, &own.storage, std::min<std::size_t>(own.length, sizeof published.address));
-    addresses_ = state_.gather("tcp.address", &published, sizeof published);
+  Verdict verdict_on_cards() const {
+    Verdict verdict{.is_one_host = 1};
+    sdk::expect_ok(fill_random(verdict.id), "tcp");
+    for (int rank = state_.size() - 1; rank >= 0; --rank) {
+      const auto theirs = cards_.value_as<Card>(rank);
+      if (theirs.magic != kMagic || theirs.version != kWireVersion) verdict.odd = rank;
+      if (theirs.host != cards_.value_as<Card>(0).host) verdict.is_one_host = 0;
+    }
+    return verdict;
+  }
+  void listen(bool is_one_host) {
+    const SocketAddress address = context_.connector().listen(is_one_host, state_.address());
+    const Settings& settings = context_.settings();
+    own_.contact = {.lanes = static_cast<std::uint32_t>(settings.lanes),
+                    .length = address.length,
+                    .eager_bytes = settings.eager_bytes,
+                    .window_bytes = settings.window_bytes};
+    static_assert(sizeof own_.contact.address >= sizeof(sockaddr_in6));
+    std::memcpy(own_.contact.address, &address.storage,
+                std::min<std::size_t>(address.length, sizeof own_.contact.address));
+    own_.key = context_.connector().key();
+    state_.put(kAddressKey, &own_, sizeof own_);
+    up_ = state_.gather("tcp.up", nullptr, 0);
   }
 
   Context& context_;
-  const std::uint64_t generation_;
   const sdk::GroupState& state_;
   sdk::Allgather cards_;
-  sdk::Allgather addresses_;
-  std::optional<Digest> id_;
-  bool one_host_ = true;
+  sdk::Allgather up_;
+  std::optional<Verdict> verdict_;
+  Address own_;
 };
 
 class Group {
@@ -135,7 +139,7 @@ class Group {
     if (state_.size() == 1) {
       state_.set_formed();
     } else {
-      forming_ = std::make_unique<Forming>(context, desc, state_);
+      forming_ = std::make_unique<Forming>(context, state_);
     }
     context_.add(this);
   }
@@ -157,7 +161,7 @@ class Group {
     act_on_abort();
     const auto step = [this] {
       const bool is_complete = forming_->step();
-      if (forming_->id().has_value()) id_ = *forming_->id();
+      if (const Digest* id = forming_->id()) id_ = *id;
       if (is_complete) adopt();
       return is_complete;
     };
@@ -175,11 +179,13 @@ class Group {
   }
   std::int32_t send(int peer, std::uint64_t tag, const void* data, std::size_t bytes, const roda_memory*,
                     Request** request) {
-    return messages_.send(admit(peer), tag, data, bytes, request);
+    Peer* const with = admit(peer);
+    return with == nullptr ? int{RODA_AGAIN} : messages_.send(*with, tag, data, bytes, request);
   }
   std::int32_t receive(int peer, std::uint64_t tag, void* data, std::size_t bytes, const roda_memory*,
                        Request** request) {
-    return messages_.receive(admit(peer), tag, data, bytes, request);
+    Peer* const with = admit(peer);
+    return with == nullptr ? int{RODA_AGAIN} : messages_.receive(*with, tag, data, bytes, request);
   }
   std::int32_t test(Request* request) {
     act_on_abort();  // ends the request
@@ -191,7 +197,8 @@ class Group {
     act_on_abort();
     return 0;
   }
-  bool has_news() const { return state_.is_broken() && !state_.has_acted(); }
+  // An answer to where a peer is rings no bell.
+  bool has_news() const { return state_.is_broken() ? !state_.has_acted() : sought_ > 0; }
   // Somebody waits for something that has a time limit.
   bool watches_the_clock() const {
     return state_.timeout_ns() > 0 && !state_.has_acted() && (forming_ != nullptr || !messages_.is_idle());
@@ -200,9 +207,11 @@ class Group {
   // --- the connector's ---
   const Digest& id() const { return id_; }
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  // Whether another member may connect that lane.
-  bool expects_lane(int rank, std::uint32_t lane) const {
-    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  const Contact& own() const { return own_; }
+  // Whether another member, who says that of itself, may connect that lane.
+  bool expects_lane(int rank, const Contact& contact, std::uint32_t lane) {
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (peer.lanes.empty() && !learn(peer, contact)) return false;
     if (lane >= peer.lane_count) return false;
     return state_.is_broken() || peer.lanes.empty() || (!peer.lanes[lane]->is_open() && !peer.lanes[lane]->is_closed());
   }
@@ -264,18 +273,47 @@ class Group {
 
  private:
   // What every operation begins with: the group is sound and formed, the peer another member, and a connection made or
-  // on its way.
-  Peer& admit(int rank) {
+  // on its way. Null: where the peer is, is still asked for.
+  Peer* admit(int rank) {
     if (!state_.works() || !state_.is_peer(rank)) refuse(rank);
     Peer& with = peer(rank);
-    if (with.lanes.empty()) connect(with);
-    return with;
+    return with.lanes.empty() && !connect(with) ? nullptr : &with;
   }
-  void connect(Peer& peer) {
+  bool connect(Peer& peer) {
+    Address theirs;
+    if (!std::exchange(peer.is_sought, true)) ++sought_;
+    if (!find(peer, &theirs)) return false;
+    if (!learn(peer, theirs.contact)) fail(state_.other_version(peer.rank));
+    state_.throw_if_broken();
     make_lanes(peer);
-    context_.connector().connect(*this, peer);
+    context_.connector().connect(*this, peer, Secret(theirs.key));
+    return true;
+  }
+  bool find(Peer& peer, Address* theirs) {
+    try {
+      if (state_.get(peer.rank, kAddressKey, theirs, sizeof *theirs)) return true;
+      if (peer.search.is_over(0, state_.timeout_ns())) {
+        throw sdk::Failure(RODA_ERR_TIMEOUT, std::string("the rendezvous does not answer; ") + state_.kRaise);
+      }
+    } catch (const sdk::Failure& failure) {
+      fail({failure.code(), state_.text("can't learn where " + state_.describe(peer.rank) + " is: " + failure.what()),
+            failure.rank()});
+      state_.throw_if_broken();
+    }
+    return false;
+  }
+  // Takes what a peer says of itself. False: it can't be.
+  bool learn(Peer& peer, const Contact& theirs) {
+    if (theirs.lanes == 0 || theirs.lanes > kMostLanes) return false;
+    peer.eager_bytes = std::min<std::uint64_t>(own_.eager_bytes, theirs.eager_bytes);
+    peer.own_window = peer.granted = own_.window_bytes;
+    peer.window = peer.window_left = theirs.window_bytes;
+    peer.lane_count = std::min(own_.lanes, theirs.lanes);
+    peer.where = theirs.where();
+    return true;
   }
   void make_lanes(Peer& peer) {
+    if (std::exchange(peer.is_sought, false)) --sought_;
     peer.address = peer.where.text();
     for (int lane = 0; lane < static_cast<int>(peer.lane_count); ++lane) {
       peer.lanes.push_back(std::make_unique<Lane>(context_, messages_, peer, lane));
@@ -286,17 +324,7 @@ class Group {
     state_.refuse(peer);
   }
   void adopt() {
-    const Card own = forming_->card(state_.rank());
-    for (Peer& peer : peers_) {
-      if (peer.rank == state_.rank()) continue;
-      const Card theirs = forming_->card(peer.rank);
-      peer.eager_bytes = std::min(own.eager_bytes, theirs.eager_bytes);
-      peer.own_window = peer.granted = own.window_bytes;
-      peer.window = peer.window_left = theirs.window_bytes;
-      peer.lane_count = std::min(own.lanes, theirs.lanes);
-      peer.key = theirs.key;
-      peer.where = forming_->address(peer.rank);
-    }
+    own_ = forming_->own();
     forming_.reset();
     context_.connector().reconsider();
   }
@@ -343,6 +371,8 @@ class Group {
   sdk::GroupState state_;
   std::unique_ptr<Forming> forming_;
   Digest id_{};  // known to members alone, equal on all of them
+  Contact own_;
+  int sought_ = 0;  // peers
   std::vector<Peer> peers_;
   Messages messages_;
 };

@@ -50,7 +50,8 @@ struct Peer {
   int rank = 0;                              // in the group
   SocketAddress where;                       // it listens
   std::string address;                       // the same as a text
-  Digest key{};                              // that its process is connected to by
+  bool is_sought = false;                    // where it listens is asked for
+  sdk::ProgressLimit search;                 // on that
   std::size_t lane_count = 0;                // the same at both ends; 0: ourselves
   std::vector<std::unique_ptr<Lane>> lanes;  // from the first use on
   std::size_t eager_bytes = 0;               // the same at both ends

@@ -4,11 +4,14 @@
 #include <roda/abi/transport.h>
 #include <roda/sdk/settings.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
+#include "plugins/base/address.h"
 #include "plugins/base/hmac.h"
 
 namespace roda::tcp_transport {
@@ -26,7 +29,7 @@ namespace roda::tcp_transport {
 static_assert(std::endian::native == std::endian::little, "headers travel as they lie in memory");
 
 inline constexpr std::uint32_t kMagic = 0x70637472;  // "rtcp"
-inline constexpr std::uint32_t kWireVersion = 2;
+inline constexpr std::uint32_t kWireVersion = 3;
 inline constexpr std::uint16_t kService = 3;  // in the handshake; 1 and 2 are the core's
 
 inline constexpr std::size_t kMostLanes = 16;
@@ -59,12 +62,31 @@ struct Header {
 };
 static_assert(sizeof(Header) == 40);
 
+// What one end of a connection knows of the other.
+struct Contact {
+  std::uint32_t lanes = 0;
+  std::uint32_t length = 0;  // of the address
+  std::uint64_t eager_bytes = 0;
+  std::uint64_t window_bytes = 0;
+  std::uint8_t address[28]{};  // where it listens; the longer one of IPv4's and IPv6's
+  std::uint32_t reserved = 0;
+
+  SocketAddress where() const {
+    SocketAddress made;
+    made.length = std::min<std::uint32_t>(length, sizeof address);
+    std::memcpy(&made.storage, address, made.length);
+    return made;
+  }
+};
+
 // First on every connection, from the end that connected. The other end answers with kMagic when it takes it.
 struct Hello {
   std::uint32_t magic = kMagic;
   std::int32_t rank = -1;  // of the sender in the group
   std::uint32_t lane = 0;
+  std::uint32_t reserved = 0;
   Digest group{};
+  Contact contact;  // the sender's
 };
 
 // What a short message takes of the window: its data and the bookkeeping of one that waits.

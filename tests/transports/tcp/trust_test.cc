@@ -29,11 +29,6 @@ Value told_by_rank_0(Board& board, const char* key) {
   return value;
 }
 
-struct Published {
-  std::uint32_t length;
-  char address[28];
-};
-
 // Rank 1 of two connects only when `strangers` is through with rank 0, which waits for it all the time. *warned:
 // what that warned of.
 void connect_despite(const std::function<void(const SocketAddress& door, const Digest& key)>& strangers,
@@ -53,11 +48,8 @@ void connect_despite(const std::function<void(const SocketAddress& door, const D
     EXPECT_EQ(first.wait(received), RODA_OK) << first.text();
     EXPECT_EQ(in, 'o');
   });
-  const auto published = told_by_rank_0<Published>(board, "tcp.address");
-  SocketAddress door;
-  door.length = published.length;
-  std::memcpy(&door.storage, published.address, door.length);
-  strangers(door, told_by_rank_0<tcp_transport::Card>(board, "tcp.card").key);
+  const auto told = told_by_rank_0<tcp_transport::Address>(board, tcp_transport::kAddressKey);
+  strangers(told.contact.where(), told.key);
   roda_request* sent = nullptr;
   ASSERT_EQ(second.send(0, 1, "o", 1, &sent), RODA_OK);
   EXPECT_EQ(second.wait(sent), RODA_OK) << second.text();

@@ -127,12 +127,24 @@ TEST(StoreTable, AGatheringWakesAllAtOnceAndEnds) {
   ASSERT_TRUE(table.take_all("g", 3, {9, 1}, &text).ok());
   ASSERT_NE(text, nullptr);
   std::vector<std::string> values;
-  ASSERT_TRUE(store_wire::values_of(*text, &values));
+  ASSERT_TRUE(store_wire::values_of(*text, 3, &values));
   EXPECT_EQ(values, (std::vector<std::string>{"", "bb", "c"}));
-  for (int i = 0; i < 2; ++i) table.handed_out("g");
+  for (int i = 0; i < 2; ++i) table.release("g");
   EXPECT_NE(table.text("g"), nullptr);
-  table.handed_out("g");
+  table.release("g");
   EXPECT_EQ(table.text("g"), nullptr);
+  EXPECT_EQ(table.bytes(), 0u);
+}
+
+TEST(StoreTable, AGatheringIsGoneWhenAllHaveReleasedIt) {
+  StoreTable table(10'000);
+  std::vector<StoreTable::Waiter> woken, complete;
+  const std::string* value = nullptr;
+  for (const int rank : {0, 1}) ASSERT_TRUE(table.give("g", rank, "x", &woken, &complete).ok());
+  table.release("g", 2);
+  ASSERT_TRUE(table.take("g", 1, {7, 1}, &value).ok());
+  EXPECT_NE(value, nullptr);
+  table.release("g", 2);
   EXPECT_EQ(table.bytes(), 0u);
 }
 
@@ -178,7 +190,7 @@ TEST(StoreWire, CutAndForgedMessagesAreRefused) {
   }
   whole.push_back('x');
   EXPECT_FALSE(parse_request(whole));  // a get has no value
-  EXPECT_FALSE(parse_request(std::vector<std::uint8_t>{10, 0, 0, 0, 0, 1, 0, 'k'}));
+  EXPECT_FALSE(parse_request(std::vector<std::uint8_t>{11, 0, 0, 0, 0, 1, 0, 'k'}));
   EXPECT_FALSE(parse_request(std::vector<std::uint8_t>{2, 0, 0, 0, 0, 0, 0}));
   EXPECT_FALSE(parse_response(std::vector<std::uint8_t>{0, 0, 0, 0}));
   EXPECT_FALSE(parse_response(std::vector<std::uint8_t>{0, 0, 0, 0, 3}));
@@ -186,16 +198,20 @@ TEST(StoreWire, CutAndForgedMessagesAreRefused) {
 
 TEST(StoreWire, ValuesOfAGatheringAreWholeOrRefused) {
   using namespace store_wire;
-  const std::string text = store_wire::text_of({{0, ""}, {1, "one"}});
   std::vector<std::string> values;
-  EXPECT_EQ(whole_length(text), text.size());
-  EXPECT_EQ(whole_length(std::string_view(text).substr(0, 7)), 0u);
-  ASSERT_TRUE(values_of(text, &values));
-  EXPECT_EQ(values, (std::vector<std::string>{"", "one"}));
-  EXPECT_FALSE(values_of(text + "x", &values));
-  for (std::size_t length = 0; length < text.size(); ++length) {
-    EXPECT_EQ(values_of(std::string_view(text).substr(0, length), &values), length == 8 || length == 12) << length;
+  for (const char* first : {"", "two"}) {  // of another length than the next one, and of the same
+    const std::string text = store_wire::text_of({{0, first}, {1, "one"}});
+    EXPECT_EQ(whole_length(text), text.size());
+    EXPECT_EQ(whole_length(std::string_view(text).substr(0, 7)), 0u);
+    ASSERT_TRUE(values_of(text, 2, &values));
+    EXPECT_EQ(values, (std::vector<std::string>{first, "one"}));
+    EXPECT_FALSE(values_of(text + "x", 2, &values));
+    EXPECT_FALSE(values_of(text, 1, &values) || values_of(text, 3, &values));
+    for (std::size_t length = 0; length < text.size(); ++length) {
+      EXPECT_FALSE(values_of(std::string_view(text).substr(0, length), 2, &values)) << length;
+    }
   }
+  EXPECT_EQ(store_wire::text_of({{0, ""}, {1, ""}, {2, ""}}).size(), 12u);  // of a barrier, whatever its size
 }
 
 TEST(StoreWire, RandomBytesAreParsedOrRefused) {

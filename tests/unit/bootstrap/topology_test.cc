@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <thread>
+
+#include "plugins/base/format.h"
 
 namespace roda {
 namespace {
@@ -151,7 +154,6 @@ TEST(Topology, DiscoverGivesEveryRankTheSameTable) {
     EXPECT_EQ(compute(reports), topology);
     EXPECT_EQ(topology.local_size(rank), rank < 4 ? 4 : 2);
     EXPECT_EQ(reports[static_cast<std::size_t>(rank)].note, std::to_string(rank) + "!");
-    EXPECT_EQ(reports[5].pid, found[0][5].pid);
   }
   EXPECT_EQ(topology.hosts[0].name, "first_host");
   EXPECT_NE(topology.hosts[1].place.find("boot "), std::string::npos);
@@ -206,6 +208,75 @@ TEST(Topology, ContainersOfOneMachineShareItsCores) {
   EXPECT_TRUE(each_has({with_cores("a", "boot", 0xff, 1), with_cores("b", "boot", 0xff, 1)})) << "a limit for each";
   EXPECT_FALSE(each_has({with_cores("a", "boot", 0xff, 1), with_cores("a", "boot", 0xff, 1)}));
   EXPECT_TRUE(each_has({with_cores("a", "", 1, 0), with_cores("b", "", 1, 0)})) << "nobody knows the machine";
+}
+
+// 8 to a host, or one rank to each; every host as another would be but for its name, boot and network namespace.
+std::vector<RankReport> many_ranks(int size, int to_a_host) {
+  std::vector<RankReport> reports;
+  for (int rank = 0; rank < size; ++rank) {
+    const int host = rank / to_a_host, local = rank % to_a_host;
+    RankReport report = with_cores(roda::format("gpu-{:04}.cluster.example", host), roda::format("boot-{:032x}", host),
+                                   std::uint64_t{3} << (2 * local), 0);
+    report.host.network_namespace = static_cast<std::uint64_t>(host);
+    report.note = "machine:0123456789abcdef";
+    if (host > 0) report.ends.there = "10.0.0.1";
+    report.local_rank = local;
+    report.local_size = to_a_host;
+    report.cross_rank = host;
+    report.cross_size = size / to_a_host;
+    reports.push_back(report);
+  }
+  return reports;
+}
+
+TEST(Topology, WhatTenThousandRanksHaveInCommonTravelsOnce) {
+  for (const int to_a_host : {1, 8}) {
+    const std::vector<RankReport> reports = many_ranks(10'000, to_a_host);
+    const std::string table = table_of(reports);
+    EXPECT_LT(table.size(), 9u * 10'000 / static_cast<unsigned>(to_a_host) + 500);
+    std::vector<RankReport> read(reports.size());
+    ASSERT_TRUE(reports_of(table, &read));
+    Topology topology = compute(reports);
+    for (std::size_t host = 0; host < topology.hosts.size(); ++host) {
+      topology.hosts[host].place = roda::format("boot {}, network namespace {}", host + 1, host + 1);
+    }
+    EXPECT_EQ(compute(read), topology);
+    EXPECT_EQ(table_of(read), table);
+    EXPECT_EQ(read[9'999].note, reports[9'999].note);
+    EXPECT_EQ(read[9'999].cores.cores, reports[9'999].cores.cores);
+    EXPECT_EQ(read[9'999].ends.there, "10.0.0.1");
+  }
+}
+
+// Of any ranks, in any order; and whatever else is no such text is refused.
+TEST(Topology, TablesOfReportsAreWholeOrRefused) {
+  std::mt19937 random(7);
+  const auto any = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  for (int turn = 0; turn < 200; ++turn) {
+    std::vector<RankReport> reports(static_cast<std::size_t>(1 + any(20)));
+    for (RankReport& report : reports) {
+      report = with_cores(any(2) ? "@1*2" : "-a", any(3) ? std::to_string(1 + any(2)) : "", random(), any(3) / 2.0);
+      report.cores.cores[static_cast<std::size_t>(any(16))] = random();
+      if (any(2) == 0) report.local_rank = any(1 << 20);
+      if (any(2) == 0) report.cross_size = any(3);
+    }
+    std::vector<RankReport> read(reports.size()), again(reports.size());
+    const std::string table = table_of(reports);
+    ASSERT_TRUE(reports_of(table, &read)) << table;
+    for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+      EXPECT_EQ(read[rank].host == read[0].host, reports[rank].host == reports[0].host);
+      EXPECT_EQ(read[rank].cores.cores, reports[rank].cores.cores);
+      EXPECT_EQ(read[rank].cores.quota, reports[rank].cores.quota);
+      EXPECT_EQ(read[rank].local_rank, reports[rank].local_rank);
+      EXPECT_EQ(read[rank].cross_size, reports[rank].cross_size);
+    }
+    std::string wrong = table;
+    wrong[static_cast<std::size_t>(any(static_cast<int>(wrong.size())))] = static_cast<char>(any(256));
+    static_cast<void>(reports_of(wrong, &again));
+    EXPECT_FALSE(reports_of(table.substr(0, table.size() / 2), &again));
+    again.emplace_back();
+    EXPECT_FALSE(reports_of(table, &again));
+  }
 }
 
 TEST(Topology, DiscoverRefusesARankOutsideTheJob) {

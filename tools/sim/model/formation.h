@@ -1,8 +1,9 @@
 // What it costs to form a job and its first group over tcp: counted, not simulated.
 //
-// Every rank has one connection to the store, where all ranks meet: it gives what all must know, and takes what all
-// gave (core/bootstrap/gather.h), in pieces. Leaders of hosts have one connection each to the leader above, along the
-// tree of hosts. Ranks connect to one another when they first send. Pure functions.
+// Every rank has one connection to the store, where all ranks meet: it gives what all must know, and takes what came of
+// it (core/bootstrap/gather.h). Leaders of hosts have one connection each to the leader above, along the tree of hosts.
+// Ranks look one another up at the store, and connect, when they first send: a first operation's peers are counted in.
+// Pure functions.
 #pragma once
 
 #include "tools/sim/model/control.h"
@@ -14,6 +15,7 @@ struct FormationCost {
   double values = 0;        // put into the store
   double requests = 0;      // to it; where ranks wait long, up to one more of each, which asks for failures
   double bytes = 0;         // through it, both ways; estimated
+  double us = 0;            // of its thread, which all wait for
   double clients = 0;       // its connections
   double links = 0;         // connections between leaders
   double mails = 0;         // messages with descriptors between the ranks of a host

@@ -30,7 +30,7 @@ typedef struct roda_host {
   void (*copy)(void* self, void* dst, const void* src, size_t bytes);
 } roda_host;
 
-/* Key-value exchange among the members of one group while it forms. Non-blocking; any thread.
+/* Key-value exchange among the members of one group, as long as it lives. Non-blocking; any thread.
  * Keys are short text chosen by the plugin; values at most 64 KiB. A key is put once per rank and generation. */
 typedef struct roda_exchange {
   uint32_t struct_size;

@@ -1,4 +1,5 @@
-// The steps that every group's forming is made of, over roda_exchange, as state machines that never block.
+// What members of a group tell each other over roda_exchange, and the steps that its forming is made of, as state
+// machines that never block.
 #pragma once
 
 #include <roda/abi/exchange.h>
@@ -25,6 +26,25 @@ bool is_through(Entry&& entry) {
   return code == RODA_OK;
 }
 
+// What `member` put under the key, which has `bytes` bytes. False: it is not there yet. Throws Failure.
+inline bool get_value(const roda_exchange& exchange, int member, const std::string& key, void* value,
+                      std::size_t bytes) {
+  char nothing = 0;
+  std::size_t got = bytes;
+  const auto entry = [&](roda_error* error) {
+    return exchange.get(exchange.self, member, key.c_str(), bytes > 0 ? value : &nothing, &got, error);
+  };
+  if (!is_through(entry)) return false;
+  if (got == bytes) return true;
+  throw Failure(RODA_ERR_PRECONDITION, "member " + std::to_string(member) + " of the group published " +
+                                           std::to_string(got) + " bytes under '" + key + "' where " +
+                                           std::to_string(bytes) + " were expected: its plugin differs");
+}
+
+inline void put_value(const roda_exchange& exchange, const std::string& key, const void* value, std::size_t bytes) {
+  is_through([&](roda_error* error) { return exchange.put(exchange.self, key.c_str(), value, bytes, error); });
+}
+
 // Every member puts one value; done when this rank has everyone's. All values have the same length, which may exceed
 // the exchange's limit of 64 KiB. Start once, then test until true. With length 0 it is a barrier. One thread at a
 // time; throws Failure.
@@ -47,11 +67,15 @@ class Allgather {
 
   bool test() {
     for (; part_ < parts_; ++part_, peer_ = 0, is_put_ = false) {
-      if (!is_put_ && !put_part()) return false;
-      is_put_ = true;
+      put();
       if (takes_all() ? !get_part() : !get_one_by_one()) return false;
     }
     return true;
+  }
+
+  // Of a short value: this member's is there for the others, and where test() follows, for itself.
+  void put() {
+    if (!std::exchange(is_put_, true)) put_value(exchange_, key(), place(rank_), length());
   }
 
   // After test() was true.
@@ -66,7 +90,7 @@ class Allgather {
   std::vector<int> missing() const {
     if (part_ == parts_) return {};
     std::int32_t rank = peer_;
-    if (takes_all()) get(RODA_OF_MISSING, reinterpret_cast<char*>(&rank), sizeof rank);
+    if (takes_all()) get_value(exchange_, RODA_OF_MISSING, key(), &rank, sizeof rank);
     return rank < 0 ? std::vector<int>() : std::vector<int>{rank};
   }
 
@@ -78,27 +102,9 @@ class Allgather {
 
   bool takes_all() const { return (exchange_.reserved & RODA_EXCHANGE_ALL) != 0; }
 
-  bool put_part() {
-    return is_through(
-        [&](roda_error* error) { return exchange_.put(exchange_.self, key().c_str(), place(rank_), length(), error); });
-  }
-
-  bool get(int rank, char* to, std::size_t expected) const {
-    char nothing = 0;
-    std::size_t got = expected;
-    const auto entry = [&](roda_error* error) {
-      return exchange_.get(exchange_.self, rank, key().c_str(), expected > 0 ? to : &nothing, &got, error);
-    };
-    if (!is_through(entry)) return false;
-    if (got == expected) return true;
-    throw Failure(RODA_ERR_PRECONDITION, "member " + std::to_string(rank) + " of the group published " +
-                                             std::to_string(got) + " bytes under '" + key() + "' where " +
-                                             std::to_string(expected) + " were expected: its plugin differs");
-  }
-
   bool get_part() {
     part_values_.resize(length() * static_cast<std::size_t>(size_));
-    if (!get(RODA_OF_ALL, part_values_.data(), part_values_.size())) return false;
+    if (!get_value(exchange_, RODA_OF_ALL, key(), part_values_.data(), part_values_.size())) return false;
     for (int rank = 0; rank < size_; ++rank) {
       std::copy_n(part_values_.data() + length() * static_cast<std::size_t>(rank), length(), place(rank));
     }
@@ -107,7 +113,7 @@ class Allgather {
 
   bool get_one_by_one() {
     for (; peer_ < size_; ++peer_) {
-      if (peer_ != rank_ && !get(peer_, place(peer_), length())) return false;
+      if (peer_ != rank_ && !get_value(exchange_, peer_, key(), place(peer_), length())) return false;
     }
     return true;
   }

@@ -74,7 +74,11 @@ class GroupState {
     started.start(value, bytes);
     return started;
   }
-  const roda_exchange& exchange() const { return exchange_; }
+  // One value for who asks for it, as long as the group lives. get(): false where it is not there yet. Throw Failure.
+  void put(const char* key, const void* value, std::size_t bytes) const { put_value(exchange_, key, value, bytes); }
+  bool get(int rank, const char* key, void* value, std::size_t bytes) const {
+    return get_value(exchange_, rank, key, value, bytes);
+  }
   // For an operation without progress; 0: none.
   std::uint64_t timeout_ns() const { return timeout_ns_; }
 
