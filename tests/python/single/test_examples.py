@@ -14,6 +14,7 @@ RUNS = {
     "pytorch_transformer.py --steps 10": "Shall I",
     "pytorch_transformer.py --steps 10 --ddp": "step   10 loss",
     "pytorch_adasum.py": "the ranks' parameters differ by 0.0e+00",
+    "pytorch_balanced.py --steps 20": "batches of [128, 128]",
     "pytorch_gan.py --steps 20": "after 20 steps on 2 ranks",
     "pytorch_elastic.py": "y = 3.0 x + 1.0",
     "pytorch_process_sets.py": "square: mean squared error 0.0",
