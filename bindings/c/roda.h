@@ -150,7 +150,8 @@ typedef struct roda_op {
   void* (*allocate)(void* context, const int64_t* shape, int32_t ndim, uint64_t bytes);
   void* allocate_context;
   /* roda_wire_format: of an ALLREDUCE's messages between hosts, the same on all ranks. Passed over where formats don't
-   * apply: sums and averages of float32 in host memory have them. RODA_WIRE_NONE: as the selection table says. */
+   * apply: sums and averages of 1024 and more float32 in host memory have them. RODA_WIRE_NONE: as the selection table
+   * says. */
   int32_t wire_format;
   int32_t reserved;
 } roda_op;
