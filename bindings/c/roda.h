@@ -150,8 +150,8 @@ typedef struct roda_op {
   void* (*allocate)(void* context, const int64_t* shape, int32_t ndim, uint64_t bytes);
   void* allocate_context;
   /* roda_wire_format: of the messages between hosts of an ALLREDUCE, REDUCESCATTER or ALLGATHER, the same on all ranks.
-   * Passed over where formats don't apply: float32 in host memory has them, sums, averages and what is gathered.
-   * RODA_WIRE_NONE: as the selection table says. */
+   * Passed over where formats don't apply: float32 in host memory has them, sums, averages and what is gathered, an
+   * ALLREDUCE of 1024 elements or more. RODA_WIRE_NONE: as the selection table says. */
   int32_t wire_format;
   int32_t reserved;
 } roda_op;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -82,8 +83,16 @@ Status check_reduction(const roda_op& op) {
   return {};
 }
 
+// Biases and norms, which training is sensitive to, hold next to none of the bytes.
+bool is_small(const roda_op& op) {
+  constexpr std::int64_t kLeastFormatted = 1024;
+  const auto product = std::accumulate(op.shape, op.shape + op.ndim, std::int64_t{1}, std::multiplies());
+  return op.collective == RODA_ALLREDUCE && product < kLeastFormatted;
+}
+
 // The format that the operation's messages may have: others fuse, and are worked on, as if nothing had been asked.
 std::int32_t wire_format_of(const roda_op& op) {
+  if (is_small(op)) return RODA_WIRE_NONE;
   const bool sums = op.op == RODA_SUM || op.op == RODA_AVERAGE || !is(op, RODA_COMBINES);
   const bool can_have = schedule::can_have_format(static_cast<schedule::Collective>(op.collective)) &&
                         op.dtype == RODA_FLOAT32 && op.device < 0 && sums;

@@ -169,11 +169,12 @@ TEST(Format, IsWhatTheOperationAsksFor) {
   }
 }
 
-// Whatever they share a bucket with: tiny gradients beside large ones, whose owners change with the bucket, and a NaN.
+// Whatever they share a bucket with, by the rule and as asked: tiny gradients beside large ones, whose owners change
+// with the bucket, and a NaN.
 TEST(Format, GivesTensorsBitsThatDoNotDependOnTheirNeighbours) {
   constexpr std::pair<std::size_t, float> kTensors[] = {{10, 1e-4F},   {300, 1e6F}, {1, 1e-3F},  {70'001, 1.0F},
                                                         {4000, 1e-6F}, {5, NAN},    {2049, 1e3F}};
-  for (const std::int32_t format : {RODA_WIRE_INT8, RODA_WIRE_INT4, RODA_WIRE_FP8, RODA_WIRE_BF16}) {
+  for (const std::int32_t format : {RODA_WIRE_NONE, RODA_WIRE_INT4, RODA_WIRE_FP8, RODA_WIRE_BF16}) {
     std::vector<std::vector<float>> inputs, outputs;
     std::vector<std::vector<std::int64_t>> shapes;
     std::vector<std::string> names;
@@ -271,8 +272,8 @@ TEST(Format, AboveTheUsersBoundIsRefused) {
 }
 
 TEST(Format, ThatRanksDisagreeOnIsTold) {
-  std::vector<float> data(16, 1);
-  const std::vector<std::int64_t> shape{16};
+  std::vector<float> data(1024, 1);
+  const std::vector<std::int64_t> shape{1024};
   roda_op op = make_op(RODA_ALLREDUCE, "disputed", shape, data.data(), data.data());
   op.wire_format = rank() == 1 ? RODA_WIRE_INT4 : RODA_WIRE_INT8;
   const Outcome outcome = run(op);
@@ -281,6 +282,11 @@ TEST(Format, ThatRanksDisagreeOnIsTold) {
             0U)
       << outcome.message;
   EXPECT_NE(outcome.message.find("tensor 'disputed': rank 1: int4; rank"), std::string::npos) << outcome.message;
+  // One element less is too small for what an operation asks.
+  const std::vector<std::int64_t> small{1023};
+  roda_op exact = make_op(RODA_ALLREDUCE, "small", small, data.data(), data.data());
+  exact.wire_format = op.wire_format;
+  EXPECT_EQ(run(exact).code, RODA_OK);
   op.wire_format = RODA_WIRE_FORMAT_COUNT;
   EXPECT_EQ(run(op).code, RODA_ERR_INVALID);
   op.wire_format = -1;

@@ -121,7 +121,7 @@ def torch() -> None:
     compression = hvd.Compression.int8 if hvd.rank() == 0 else hvd.Compression.fp8
     told = r"Mismatched wire formats: One rank asked for int8, but another rank asked for fp8\. \(tensor "
     with pytest.raises(hvd.HorovodInternalError, match=f"{told}'allreduce.disputed': rank 1: fp8; rank 0: int8"):
-        hvd.allreduce(torch.ones(4), name="disputed", compression=compression)
+        hvd.allreduce(torch.ones(COUNT), name="disputed", compression=compression)
 
 
 def tensorflow() -> None:

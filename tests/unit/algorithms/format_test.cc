@@ -112,6 +112,14 @@ TEST(Format, RoundsAnOwnersContributionToo) {
   }
 }
 
+TEST(Format, KnowsWhereRanksMayRoundInTheirOwnWay) {
+  for (const char* name :
+       {"ordered/int8", "ring/int4", "rabenseifner/int8", "binomial/int4", "double_binary_tree/int8"}) {
+    EXPECT_TRUE(rounds_apart(formatted(name), 4)) << name;
+  }
+  EXPECT_FALSE(rounds_apart(formatted("recursive_doubling/int8"), 4));
+}
+
 // The verifier finds a rank that keeps what it had instead of what it sent, and one that decodes otherwise.
 TEST(Format, NeedsEveryRoundingAndEqualFormats) {
   using enum Collective;

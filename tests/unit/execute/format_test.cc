@@ -135,6 +135,47 @@ TEST(Format, EncodesATensorOfManyAsIfItTravelledAlone) {
   }
 }
 
+// Nothing is lost for good: what all steps came to, and what the ranks still keep back, is what all have contributed.
+TEST(Format, ResidualsHoldWhatSumsLack) {
+  constexpr std::size_t kCount = 3001, kBlocks = 3072;
+  constexpr int kSteps = 5;
+  for (const char* base : {"ordered", "ring", "rabenseifner", "binomial", "double_binary_tree", "recursive_doubling"}) {
+    for (const int size : {2, 3, 4}) {
+      const std::string name = base + std::string("/int4");
+      const schedule::Algorithm& algorithm = *schedule::find_algorithm(Collective::kAllreduce, name);
+      if (!algorithm.accepts(size) || !schedule::rounds_apart(algorithm, size)) continue;
+      std::vector<double> missing(kCount);
+      std::vector<Values> residuals(static_cast<std::size_t>(size), Values(kBlocks));
+      run_world(size, tiny_options(), [&](Rank& self) {
+        const Values input = noise_of(self.rank, kCount);
+        Values output(kCount);
+        const WireTensor tensor{0, 1, residuals[static_cast<std::size_t>(self.rank)].data()};
+        for (int step = 1; step <= kSteps; ++step) {
+          StageArgs args;
+          args.count = kCount;
+          args.launch = static_cast<std::uint64_t>(step);
+          args.input = input.data();
+          args.output = output.data();
+          args.wire.tensors = {&tensor, 1};
+          ASSERT_TRUE(self.run(name, args).ok());
+          for (std::size_t i = 0; self.rank == 0 && i < kCount; ++i) missing[i] -= double{output[i]};
+        }
+      });
+      double most = 0;
+      for (std::size_t i = 0; i < kCount; ++i) {
+        for (int rank = 0; rank < size; ++rank) missing[i] -= double{residuals[static_cast<std::size_t>(rank)][i]};
+      }
+      for (int rank = 0; rank < size; ++rank) {
+        const Values input = noise_of(rank, kCount);
+        for (std::size_t i = 0; i < kCount; ++i) missing[i] += kSteps * double{input[i]};
+      }
+      for (const double value : missing) most = std::max(most, std::abs(value));
+      EXPECT_LT(most, 1e-3) << name << " of " << size;
+      EXPECT_GT(std::ranges::max(residuals.back()), 0.01F) << name << " of " << size;
+    }
+  }
+}
+
 // One rank's overflow is told to all.
 TEST(Format, HandsOnWhatIsNoNumber) {
   const Case c{"ring/int8", 3, 2000};
