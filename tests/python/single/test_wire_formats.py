@@ -38,6 +38,27 @@ def test_a_hook_takes_formats_alone(other: object) -> None:
             taker(other)
 
 
+def test_a_master_copy_follows_what_others_write_and_goes_with_float32() -> None:
+    torch = pytest.importorskip("torch")
+    from horovod.torch._shard import Shard
+
+    parameter = torch.nn.Parameter(torch.zeros(4))
+    shard = Shard(parameter, "p", 0, 2, keeps_master=True)
+    assert shard.update()[1] is False  # the ranks have not seen each other's yet
+    shard.take(torch.zeros(4), False)
+    shard.part.data += 1.0
+    update, is_difference = shard.update()
+    assert (update.tolist(), is_difference) == ([1.0, 1.0], True)
+    shard.take(torch.full((4,), 0.75), True)
+    assert (parameter.tolist(), shard.update()[0].tolist()) == ([0.75] * 4, [0.25] * 2)
+    with torch.no_grad():
+        parameter[0] = 7.0
+    assert shard.refreshed().tolist() == [7.0, 1.0]
+    parameter.data = parameter.data.half()
+    assert shard.refreshed().data_ptr() == parameter.data_ptr()
+    assert shard.update()[1] is False
+
+
 @pytest.mark.parametrize("front", ["torch", "tensorflow", "jax", "mxnet"])
 def test_each_front_has_them(front: str, horovodrun: Launch) -> None:
     if importlib.util.find_spec(front) is None:

@@ -75,7 +75,8 @@ class Parts : public testing::Test {
  protected:
   const std::deque<select::Table> tables_{select::Table::defaults()};
   const Carriers carriers_ = carriers();
-  const Ranking ranking_{tables_, carriers_, false};
+  const Ranking::Terms terms_;
+  const Ranking ranking_{tables_, carriers_, terms_};
   const Composer composer_{ranking_, carriers_, {}};
 };
 

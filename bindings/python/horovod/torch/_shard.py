@@ -68,6 +68,8 @@ class Shard:
         Where it is a master copy, it takes over what others have written into the parameter.
         """
         own = self._own()
+        if self._replica is not None and (own.dtype, own.device) != (self._replica.dtype, self._replica.device):
+            self._replica = None  # the parameter was moved to where there are no formats
         if self._replica is not None:
             if not torch.equal(own, self._replica):
                 self.part.data = torch.where(own == self._replica, self.part.data, own)
