@@ -134,7 +134,10 @@ def draw(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
     drawing = random.Random(seed)  # noqa: S311
     for of_kind in by_kind.values():
         drawing.shuffle(of_kind)
-    return [by_kind[SHARES[i % len(SHARES)]].pop() for i in range(count)]
+    chosen: list[Mutant] = []
+    while len(chosen) < min(count, len(mutants)):
+        chosen += [by_kind[kind].pop() for kind in SHARES if by_kind.get(kind)]
+    return chosen[:count]
 
 
 class Workshop:
@@ -143,7 +146,9 @@ class Workshop:
     def __init__(self, folder: Path) -> None:
         self.source = folder / "source"
         self.build = folder / "build"
-        self.mutants = {number: mutant for number, mutant in enumerate(all_mutants(), 1)}
+        self.unfit = folder / "do-not-build.txt"
+        unfit = self.unfit.read_text().split() if self.unfit.exists() else []
+        self.mutants = {number: m for number, m in enumerate(all_mutants(), 1) if m.name not in unfit}
         files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
         for name in files.split():
             self._write(name, (ROOT / name).read_bytes())
@@ -186,8 +191,8 @@ class Workshop:
             raise RuntimeError(done.stdout)
         files = {self.mutants[number].file for number in bad}
         print(f"{len(bad)} do not build", flush=True)
-        for number in bad:
-            del self.mutants[number]
+        with self.unfit.open("a") as unfit:
+            unfit.writelines(f"{self.mutants.pop(number).name}\n" for number in bad)
         for name in files:
             self._write(name, (ROOT / name).read_bytes())
         return False
