@@ -292,7 +292,7 @@ bool Engine::holds_ready() const {
   return std::ranges::any_of(launcher_.sets(), [&](const auto& s) {
     baton_.assert_held();
     const bool fills = s.second->is_member() && negotiator_.filling(s.first).waiting() != 0;
-    return fills || (hold_.is_on() && negotiator_.has_ready(s.first));
+    return fills || negotiator_.holds_back(s.first);
   });
 }
 
@@ -302,7 +302,7 @@ void Engine::hold_ready_tensors() {
   if (!hold_.is_on()) return;
   const auto now = Clock::now();
   for (const auto& [id, set] : launcher_.sets()) {
-    if (!negotiator_.has_ready(id)) {
+    if (!negotiator_.holds_back(id)) {
       hold_.end(id);
     } else if (hold_.is_over(id, now)) {
       announcer_.record().number(wire::Item::kFlush, id, negotiator_.ready_count(id));

@@ -403,14 +403,14 @@ Status start_engine(const Members& members, std::vector<std::vector<std::int32_t
     return status;
   }
   status = come_together(secret, std::move(static_sets), deadline, &parts);
+  const Status left = parts.store->leave(parts.job_key, status.ok() ? status : in_words_of(rank, status));
+  if (status.ok()) status = left;
   if (!status.ok() && parts.control != nullptr) {
     // Others may have an engine by now: this is the cause for them, not this rank's end.
     parts.control->abort(status);
     static_cast<void>(parts.control->service(true));
   }
-  const Status left = parts.store->leave(parts.job_key, status.ok() ? status : in_words_of(rank, status));
   RODA_RETURN_IF_ERROR(status);
-  RODA_RETURN_IF_ERROR(left);
   tell_of_start(parts);
   try {
     *engine = std::make_unique<Engine>(std::move(parts));

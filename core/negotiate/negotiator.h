@@ -117,8 +117,11 @@ class Negotiator {
   int position(std::int32_t id, std::int32_t rank) const { return sets_.at(id).members.position(rank); }
   // True while a set waits for completions before it can launch what is ready.
   bool wants_finished(std::int32_t set) const;
-  // In host memory. Tensors on devices are in filling().
-  bool has_ready(std::int32_t set) const { return !sets_.at(set).ready.empty(); }
+  // Of the set's ready tensors in host memory some wait for others to join them. Those on devices are in filling().
+  bool holds_back(std::int32_t set) const {
+    const Set& held = sets_.at(set);
+    return settings_.hold && !held.ready.empty() && held.flushed < held.ready_count;
+  }
   std::uint64_t ready_count(std::int32_t set) const { return sets_.at(set).ready_count; }
   const FillingBuckets& filling(std::int32_t set) const { return sets_.at(set).filling; }
   // Whether it is for this rank to say what all members come to know at the same time: it is the first of them that has

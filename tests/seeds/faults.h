@@ -11,10 +11,11 @@
 namespace roda::seeds {
 
 struct Fault {
-  enum class Kind : std::uint8_t { kDeath, kHostLost, kPause, kStop, kBreak, kRaise };
+  enum class Kind : std::uint8_t { kDeath, kHostLost, kStoreLost, kPause, kStop, kBreak, kRaise };
   Kind kind = Kind::kDeath;
   int which = 0;                     // rank, or host
-  std::uint64_t at = 0;              // steps after all have started
+  bool is_early = false;             // while the ranks come together
+  std::uint64_t at = 0;              // steps after all have started, or, early, of all
   std::chrono::milliseconds time{};  // of a pause, which the job survives, or a stop
 };
 
@@ -26,9 +27,14 @@ inline std::vector<Fault> draw_faults(Draw& draw, int ranks, int hosts) {
   const auto size = static_cast<std::size_t>(ranks);
   std::vector<Fault> faults;
   const auto add = [&](Kind kind, std::size_t of, std::chrono::milliseconds time = {}) {
-    faults.push_back({kind, static_cast<int>(draw_below(draw, of)), draw_below(draw, 400 * size), time});
+    faults.push_back({kind, static_cast<int>(draw_below(draw, of)), false, draw_below(draw, 400 * size), time});
   };
-  switch (draw_below(draw, 10)) {
+  const auto add_early = [&](Kind kind, std::size_t of) {
+    add(kind, of);
+    faults.back().is_early = true;
+    faults.back().at = draw_below(draw, 200 * size);
+  };
+  switch (draw_below(draw, 11)) {
     case 0:
     case 1:
     case 2:
@@ -50,6 +56,13 @@ inline std::vector<Fault> draw_faults(Draw& draw, int ranks, int hosts) {
       break;
     case 6:
       add(Kind::kRaise, size);
+      break;
+    case 7:
+      if (draw_one_in(draw, 3)) {
+        draw_one_in(draw, 2) ? add(Kind::kStoreLost, 1) : add_early(Kind::kStoreLost, 1);
+      } else {
+        add_early(Kind::kDeath, size);
+      }
       break;
     default:
       break;

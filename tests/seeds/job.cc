@@ -1,15 +1,13 @@
 #include "tests/seeds/job.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <bit>
 
-#include "core/launch/payload.h"
-#include "plugins/base/format.h"
+#include "core/submit/operation.h"
 
 namespace roda::seeds {
 namespace {
-
-std::int64_t value_of(std::int32_t rank) { return std::int64_t{1} << (3 * rank); }
 
 std::vector<std::int32_t> draw_set(Draw& draw, int ranks) {
   std::vector<std::int32_t> set;
@@ -18,6 +16,12 @@ std::vector<std::int32_t> draw_set(Draw& draw, int ranks) {
   }
   if (set.empty()) set.push_back(static_cast<std::int32_t>(draw_below(draw, static_cast<std::size_t>(ranks))));
   return set;
+}
+
+// Mostly small ones.
+std::int64_t draw_rows(Draw& draw) {
+  constexpr std::int64_t kRows[] = {0, 1, 1, 2, 5, 64, 64, 300, 300, 3000};
+  return kRows[draw_below(draw, std::size(kRows))];
 }
 
 // Sets that come and go are numbered from here on in a job; the engine gives them numbers of its own.
@@ -54,18 +58,68 @@ void append_joins(Draw& draw, Job* job) {
     for (const std::int32_t rank : join.members) {
       if (has[static_cast<std::size_t>(rank)] > i) call.members.push_back(rank);
     }
+    if (draw_one_in(draw, 3)) call.tensors = 2;
     if (!call.members.empty()) job->calls.push_back(call);
   }
   job->calls.push_back(join);
 }
 
+// What can be combined, with values that whole numbers of that dtype hold exactly (see Flight).
+void draw_numbers(Draw& draw, int ranks, Call* call) {
+  const bool combines = roda_collective_is(call->collective, RODA_COMBINES) != 0;
+  std::vector<std::int32_t> dtypes{RODA_INT64, RODA_INT64, RODA_FLOAT64};
+  if (ranks <= 8) dtypes.insert(dtypes.end(), {RODA_INT32, RODA_FLOAT32});
+  call->dtype = dtypes[draw_below(draw, dtypes.size())];
+  if (!combines) return;
+  const bool is_float = roda_dtype_is(call->dtype, RODA_FLOAT) != 0;
+  const bool has_more = roda_collective_is(call->collective, RODA_SUMS_ONLY) == 0;
+  constexpr std::int32_t kOps[] = {RODA_SUM, RODA_SUM, RODA_AVERAGE, RODA_SUM, RODA_MIN, RODA_MAX, RODA_PRODUCT};
+  call->op = kOps[draw_below(draw, has_more ? std::size(kOps) : 4)];
+  if (is_float && call->op <= RODA_SUM && draw_one_in(draw, 3)) {
+    call->prescale = std::array{1.0, 2.0, 0.5}[draw_below(draw, 3)];
+    call->postscale = std::array{1.0, 4.0, 0.25}[draw_below(draw, 3)];
+  }
+  const bool may_be_adasum = call->collective == RODA_ALLREDUCE && is_float && call->prescale == 1.0 &&
+                             call->postscale == 1.0 && std::has_single_bit(call->members.size());
+  if (may_be_adasum && draw_one_in(draw, 4)) {
+    call->collective = RODA_ADASUM_ALLREDUCE;
+    call->op = RODA_ADASUM;
+  }
+}
+
+Call draw_kind(Draw& draw, const Job& job, std::size_t number) {
+  constexpr std::int32_t kKinds[] = {RODA_ALLREDUCE, RODA_ALLREDUCE, RODA_ALLREDUCE,     RODA_ALLGATHER, RODA_ALLGATHER,
+                                     RODA_BROADCAST, RODA_ALLTOALL,  RODA_REDUCESCATTER, RODA_REDUCE,    RODA_BARRIER};
+  Call call{.name = "tensor " + std::to_string(number), .members = {}};
+  call.collective = kKinds[draw_below(draw, std::size(kKinds))];
+  call.set = static_cast<std::int32_t>(draw_below(draw, job.sets.size() + 1));
+  if (call.set != 0) call.members = job.sets[static_cast<std::size_t>(call.set - 1)];
+  for (std::int32_t rank = 0; call.set == 0 && rank < job.ranks; ++rank) call.members.push_back(rank);
+  if (call.collective == RODA_BARRIER) {
+    call.name = engine::kBarrierName + std::to_string(call.set);
+    return call;
+  }
+  call.rows = draw_rows(draw);
+  call.root = call.members[draw_below(draw, call.members.size())];
+  draw_numbers(draw, job.ranks, &call);
+  const std::uint32_t input = static_cast<std::uint32_t>(roda_collective_of(call.collective)->input);
+  call.width = std::array<std::int64_t, 4>{1, 1, 3, input == RODA_WHOLE ? 0 : 2}[draw_below(draw, 4)];
+  if (draw_one_in(draw, 4)) call.tensors = 2 + draw_below(draw, 3);
+  const bool is_whole = call.collective == RODA_ALLREDUCE || call.collective == RODA_BROADCAST;
+  (is_whole ? call.is_in_place : call.gives_memory) = draw_one_in(draw, 3);
+  return call;
+}
+
 void make_odd(Draw& draw, Call* call) {
-  const bool may_be = call->tensors == 1 && call->members.size() > 1 && call->collective != RODA_BARRIER;
-  if (!may_be) return;
+  using Oddity = Call::Oddity;
+  if (call->members.size() < 2 || call->collective == RODA_BARRIER) return;
+  std::vector<Oddity> oddities{Oddity::kDtype, Oddity::kCollective};
+  const bool combines = roda_collective_is(call->collective, RODA_COMBINES) != 0;
+  if (combines) oddities.insert(oddities.end(), {Oddity::kRows, Oddity::kOp, Oddity::kFactor});
+  if (roda_collective_is(call->collective, RODA_ROOTED) != 0) oddities.push_back(Oddity::kRoot);
   call->odd = call->members[draw_below(draw, call->members.size())];
-  const bool is_one_shape = call->collective == RODA_ALLREDUCE || call->collective == RODA_REDUCESCATTER;
-  if (is_one_shape) call->odd_in = static_cast<std::int32_t>(draw_below(draw, 2));
-  if (call->collective == RODA_BROADCAST) call->odd_in = draw_one_in(draw, 2) ? 2 : 0;
+  call->odd_in = oddities[draw_below(draw, oddities.size())];
+  call->width = std::max<std::int64_t>(call->width, 1);
 }
 
 }  // namespace
@@ -75,12 +129,7 @@ bool Call::has_member(int rank) const { return std::ranges::binary_search(member
 std::string Call::text() const { return (adds_set ? "+ " : removes_set ? "- " : "") + name; }
 
 Job draw_job(Draw& draw, int ranks, std::size_t calls) {
-  constexpr std::int32_t kKinds[] = {RODA_ALLREDUCE, RODA_ALLREDUCE, RODA_ALLREDUCE,     RODA_ALLGATHER,
-                                     RODA_BROADCAST, RODA_ALLTOALL,  RODA_REDUCESCATTER, RODA_BARRIER};
-  constexpr std::int64_t kRows[] = {1, 2, 5, 64, 300, 3000};
   Job job{.ranks = ranks, .sets = {}, .calls = {}};
-  std::vector<std::int32_t> all;
-  for (std::int32_t rank = 0; rank < ranks; ++rank) all.push_back(rank);
   for (std::size_t i = draw_below(draw, 3); i > 0; --i) {
     const std::vector<std::int32_t> set = draw_set(draw, ranks);
     const bool is_new = static_cast<int>(set.size()) < ranks && std::ranges::find(job.sets, set) == job.sets.end();
@@ -88,19 +137,11 @@ Job draw_job(Draw& draw, int ranks, std::size_t calls) {
   }
   std::vector<Call> kinds;  // of which each comes several times, mostly: the cache learns them
   for (std::size_t i = 0; i < 2 + draw_below(draw, 7); ++i) {
-    Call call{.name = "tensor " + std::to_string(i), .members = {}};
-    call.collective = kKinds[draw_below(draw, std::size(kKinds))];
-    call.set = static_cast<std::int32_t>(draw_below(draw, job.sets.size() + 1));
-    call.members = call.set == 0 ? all : job.sets[static_cast<std::size_t>(call.set - 1)];
-    call.rows = kRows[draw_below(draw, std::size(kRows))];
-    call.root = call.members[draw_below(draw, call.members.size())];
-    if (call.collective == RODA_ALLREDUCE && draw_one_in(draw, 4)) call.tensors = 2 + draw_below(draw, 3);
-    if (call.collective == RODA_BARRIER) call.name = engine::kBarrierName + std::to_string(call.set);
-    kinds.push_back(call);
+    kinds.push_back(draw_kind(draw, job, i));
   }
   for (std::size_t i = 0; i < calls; ++i) {
     Call call = kinds[draw_below(draw, kinds.size())];
-    if (call.collective != RODA_BARRIER && draw_one_in(draw, 8)) call.rows = kRows[draw_below(draw, std::size(kRows))];
+    if (call.collective != RODA_BARRIER && draw_one_in(draw, 8)) call.rows = draw_rows(draw);
     if (draw_one_in(draw, 40)) make_odd(draw, &call);
     job.calls.push_back(call);
   }
@@ -130,105 +171,10 @@ Job cut_job(const Job& job, int ranks, const std::vector<std::size_t>& kept) {
     if (call.set >= kFirstMadeSet && std::ranges::find(made, call.set) == made.end()) continue;
     if (!call.has_member(call.root)) call.root = call.members.front();
     if (call.members.size() < 2 || !call.has_member(call.odd)) call.odd = -1;
+    if (call.op == RODA_ADASUM && !std::has_single_bit(call.members.size())) continue;
     cut.calls.push_back(call);
   }
   return cut;
-}
-
-Flight::Flight(const Call& call, int rank) : call_(call), rank_(rank) {
-  for (std::size_t t = 0; t < call.tensors; ++t) {
-    std::int64_t rows = rows_of(rank_);
-    if (call.collective == RODA_ALLTOALL) rows = static_cast<std::int64_t>(call.members.size());
-    inputs_.emplace_back(static_cast<std::size_t>(rows), value_of(rank_) * static_cast<std::int64_t>(t + 1));
-    outputs_.emplace_back(static_cast<std::size_t>(rows), -1);
-    if (call.odd >= 0) inputs_.back().resize(static_cast<std::size_t>(rows) + 1);
-  }
-}
-
-std::int64_t Flight::rows_of(std::int32_t rank) const {
-  return call_.collective == RODA_ALLGATHER ? call_.rows + rank % 3 : call_.rows;
-}
-
-void Flight::fill(std::int32_t set, std::span<engine::Operation> operations) {
-  std::vector<std::string> names;
-  for (std::size_t t = 0; t < operations.size(); ++t) {
-    engine::Operation& op = operations[t];
-    negotiate::Request& request = op.request = negotiate::Request();
-    request.set = set;
-    request.collective = call_.collective;
-    if (call_.collective == RODA_BARRIER || call_.collective == RODA_JOIN) {
-      request.name = call_.collective == RODA_JOIN ? engine::kJoinName : engine::kBarrierName;
-      continue;
-    }
-    request.name = call_.name + (call_.tensors > 1 ? "." + std::to_string(t) : "");
-    request.dtype = RODA_INT64;
-    request.root = call_.collective == RODA_BROADCAST ? call_.root : 0;
-    request.shape = {static_cast<std::int64_t>(outputs_[t].size())};
-    if (call_.odd == rank_) {
-      if (call_.odd_in == 0) request.dtype = RODA_INT32;
-      if (call_.odd_in == 1) ++request.shape[0];
-      if (call_.odd_in == 2) request.root = call_.members[call_.members[0] == call_.root ? 1 : 0];
-    }
-    op.input = inputs_[t].data();
-    const bool has_output = call_.collective == RODA_ALLREDUCE || call_.collective == RODA_BROADCAST;
-    op.output = has_output ? outputs_[t].data() : nullptr;
-    if (call_.collective == RODA_ALLTOALL) request.splits.assign(call_.members.size(), 1);
-    names.push_back(request.name);
-  }
-  if (operations.size() < 2) return;
-  const negotiate::Group group{negotiate::group_id(names), static_cast<std::int32_t>(names.size())};
-  for (engine::Operation& op : operations) op.request.group = group;
-}
-
-// Of the first tensor; the second's are twice as large, and so on.
-std::vector<std::int64_t> Flight::expected() const {
-  std::int64_t sum = 0;
-  for (const std::int32_t rank : call_.members) sum += value_of(rank);
-  std::vector<std::int64_t> values;
-  switch (call_.collective) {
-    case RODA_BROADCAST:
-      values.assign(static_cast<std::size_t>(call_.rows), value_of(call_.root));
-      break;
-    case RODA_ALLGATHER:
-      for (const std::int32_t rank : call_.members) {
-        values.insert(values.end(), static_cast<std::size_t>(rows_of(rank)), value_of(rank));
-      }
-      break;
-    case RODA_ALLTOALL:
-      for (const std::int32_t rank : call_.members) values.push_back(value_of(rank));
-      break;
-    case RODA_REDUCESCATTER: {
-      const auto place = std::ranges::find(call_.members, rank_) - call_.members.begin();
-      const auto rows =
-          engine::reducescatter_rows(call_.rows, static_cast<int>(call_.members.size()), static_cast<int>(place));
-      values.assign(static_cast<std::size_t>(rows), sum);
-      break;
-    }
-    default:
-      values.assign(static_cast<std::size_t>(call_.rows), sum);
-  }
-  return values;
-}
-
-std::string Flight::check(std::span<const engine::Operation> operations) const {
-  if (call_.odd >= 0) return call_.name + " has a result, though rank " + std::to_string(call_.odd) + " disagrees";
-  if (call_.collective == RODA_BARRIER || call_.collective == RODA_JOIN) return "";
-  const std::vector<std::int64_t> expected = this->expected();
-  for (std::size_t t = 0; t < operations.size(); ++t) {
-    const engine::Operation& op = operations[t];
-    const bool is_given = op.result != nullptr;  // by the engine
-    const auto* got = static_cast<const std::int64_t*>(is_given ? op.result->data() : op.output);
-    const std::size_t count = is_given ? static_cast<std::size_t>(op.result_shape.at(0)) : outputs_[t].size();
-    if (count != expected.size()) {
-      return roda::format("{} has {} rows in place of {}", op.request.name, count, expected.size());
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::int64_t right = expected[i] * static_cast<std::int64_t>(t + 1);
-      if (got[i] == right) continue;
-      return roda::format("{}[{}] is {} in place of {}", op.request.name, i, got[i], right);
-    }
-  }
-  return "";
 }
 
 }  // namespace roda::seeds

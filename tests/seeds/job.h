@@ -1,6 +1,4 @@
-// The calls of a job, which follow from a seed, and what each rank must get.
-//
-// Values tell who contributed how often: rank r's are 8^r, so the digits of a sum, to the base of 8, count the ranks.
+// The calls of a job, which follow from a seed.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +18,17 @@ struct Call {
   std::int32_t set = 0;
   std::vector<std::int32_t> members;
   std::int64_t rows = 1;
+  std::int64_t width = 1;  // elements of a row; 0: the tensor is a scalar
   std::int32_t root = 0;
-  std::size_t tensors = 1;  // several are a group
+  std::int32_t dtype = RODA_INT64;
+  std::int32_t op = RODA_SUM;
+  double prescale = 1, postscale = 1;
+  bool is_in_place = false, gives_memory = false;  // the caller's own, where the engine would make a result
+  std::size_t tensors = 1;                         // several are a group
   // The rank that asks for something else, so that the call fails on all; -1: all agree.
   std::int32_t odd = -1;
-  std::int32_t odd_in = 0;  // what it asks for differently: 0 the dtype, 1 the number of rows, 2 the root
+  enum class Oddity : std::uint8_t { kDtype, kRows, kRoot, kOp, kFactor, kCollective };
+  Oddity odd_in = Oddity::kDtype;  // what it asks for differently
   // Not an operation: all ranks make the process set `set`, or remove it.
   bool adds_set = false, removes_set = false;
   std::vector<std::int32_t> set_ranks;  // of that set
@@ -35,34 +39,17 @@ struct Call {
   std::string text() const;
 };
 
+inline constexpr int kMostRanks = 16;
+
 struct Job {
   int ranks = 2;
   std::vector<std::vector<std::int32_t>> sets;  // beside the job's own, and those that come and go
   std::vector<Call> calls;
 };
 
-// Of `ranks` ranks, up to 20.
+// Of `ranks` ranks, up to kMostRanks.
 Job draw_job(Draw& draw, int ranks, std::size_t calls);
 // What is left of the job with the first ranks, and of its calls those by these numbers (all: nothing named).
 Job cut_job(const Job& job, int ranks, const std::vector<std::size_t>& kept);
-
-// A call on its way on one rank: memory, and what the engine knows of it.
-class Flight {
- public:
-  Flight(const Call& call, int rank);
-  const Call& call() const { return call_; }
-  // Fills the operations of a handle; `set`: the number of the call's process set.
-  void fill(std::int32_t set, std::span<engine::Operation> operations);
-  // What is wrong with the results; "": nothing.
-  std::string check(std::span<const engine::Operation> operations) const;
-
- private:
-  std::int64_t rows_of(std::int32_t rank) const;
-  std::vector<std::int64_t> expected() const;
-
-  const Call& call_;
-  const std::int32_t rank_;
-  std::vector<std::vector<std::int64_t>> inputs_, outputs_;  // [tensor]
-};
 
 }  // namespace roda::seeds

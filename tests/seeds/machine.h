@@ -8,6 +8,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -77,6 +78,7 @@ class Machine {
   // The descriptor ends with the rank.
   void own(int fd);
   void disown(int fd);
+  std::size_t owned() const { return owner_.size() - static_cast<std::size_t>(std::ranges::count(owner_, -1)); }
   Network& network() { return network_; }
 
  private:

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Do the seeds find faults? Makes small ones in the engine, one at a time, and plays seeds until one goes wrong.
+"""Do the seeds find faults? Writes small ones into the engine, and plays seeds with one at a time until one goes wrong.
 
-    tests/seeds/mutants.py --count 40 --seed 1          # draws them; a copy of the sources lies in build/mutants
+    tests/seeds/mutants.py --count 40 --seed 1          # draws them
     tests/seeds/mutants.py --only core/control/control_plane.cc:226:drop
 
-A mutant that no seed finds is listed; one that can't be found, with the reason, stands in EQUIVALENT.
+All faults lie in one build, of a copy of the sources in build/mutants: RODA_MUTANT in the environment says which one
+is made (mutants.h). A mutant that no seed finds is listed; one that can't be found, with the reason, stands in
+EQUIVALENT.
 """
 
 import argparse
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -28,8 +29,7 @@ LEFT_OUT = (
 )  # fmt: skip
 # Of kinds. Lines in another order mostly make no difference.
 SHARES = ("turn", "drop", "wake", "turn", "drop", "swap", "turn", "wake", "drop", "turn")
-TURNED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&"}
-COMPARISON = re.compile(r" (<=|>=|==|!=|<|>|&&|\|\|) ")
+COMPARISON = re.compile(r" (<=|>=|==|!=|<|>) ")
 WAKE = re.compile(r"\b(wake\w*|ring|pulse|arm|notify_all|listen|note_bell)\(")
 STATEMENT = re.compile(
     r"^ +(?!return|const |auto |static|using|for |if |else|while|case|break|continue|default|std::\w+<|\})"
@@ -64,17 +64,32 @@ EQUIVALENT: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault: in which file, at which line (from 1), of which kind, and the lines in the place of those there."""
+    """A fault: in which file, at which line (from 1), of which kind, and the lines that it is about."""
 
     file: str
     line: int
     kind: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
+    code: tuple[str, ...]
+    column: int = 0  # of a comparison
 
     @property
     def name(self) -> str:
         return f"{self.file}:{self.line}:{self.kind}"
+
+    def write(self, lines: list[str], number: int, plain: list[str]) -> None:
+        """Put the fault among the file's lines, to be made when it has the number; `plain`: the lines before swaps."""
+        at = self.line - 1
+        when = f"::mutants::is({number})"
+        if self.kind.startswith("turn"):
+            turn = COMPARISON.match(lines[at], self.column)
+            mark = f" {turn[1]} ::mutants::at<{number}>" if turn else ""
+            lines[at] = lines[at][: self.column] + mark + lines[at][self.column :]
+        elif self.kind == "swap":
+            lines[at] = f"if ({when}) {{ {plain[at + 1]} }} else {{ {lines[at]} }}"
+            lines[at + 1] = f"if ({when}) {{ {plain[at]} }} else {{ {lines[at + 1]} }}"
+        else:
+            statement = lines[at].split("  //")[0].strip().rstrip(";")
+            lines[at] = f"({when} ? void() : void({statement}));"
 
 
 def mutants_of(file: str, lines: list[str]) -> list[Mutant]:
@@ -86,17 +101,17 @@ def mutants_of(file: str, lines: list[str]) -> list[Mutant]:
         code = line.split("  //")[0]
         if '"' not in code and "template" not in code and "#" not in code:
             for turn in COMPARISON.finditer(code):
-                turned = code[: turn.start(1)] + TURNED[turn[1]] + code[turn.end(1) :]
-                found.append(Mutant(file, i + 1, f"turn{turn.start(1)}", (line,), (turned,)))
-        if not STATEMENT.match(code):
+                found.append(Mutant(file, i + 1, f"turn{turn.start(1)}", (line,), turn.start()))
+        before = lines[i - 1].split("  //")[0].rstrip()
+        if not STATEMENT.match(code) or not re.search(r"(^|[;{}:)]|else|^ *//.*)$", before):
             continue
         kind = "wake" if WAKE.search(code) else "drop"
-        found.append(Mutant(file, i + 1, kind, (line,), ("",)))
+        found.append(Mutant(file, i + 1, kind, (line,)))
         follower = lines[i + 1] if i + 1 < len(lines) else ""
         same_depth = len(follower) - len(follower.lstrip()) == len(line) - len(line.lstrip())
         both_assign = " = " in line and " = " in follower  # mostly of members that have nothing to do with each other
         if same_depth and STATEMENT.match(follower) and not NO_FAULT.search(follower) and not both_assign:
-            found.append(Mutant(file, i + 1, "swap", (line, follower), (follower, line)))
+            found.append(Mutant(file, i + 1, "swap", (line, follower)))
     return found
 
 
@@ -111,50 +126,85 @@ def all_mutants() -> list[Mutant]:
     return found
 
 
-def draw(count: int, seed: int, headers: bool) -> list[Mutant]:
-    """Mutants of all rooms, by SHARES; those of `headers` take long to build."""
+def draw(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
+    """So many, by SHARES."""
     by_kind: dict[str, list[Mutant]] = {}
-    for mutant in all_mutants():
-        if mutant.file.endswith(".h") and not headers:
-            continue
+    for mutant in mutants:
         by_kind.setdefault(mutant.kind.rstrip("0123456789"), []).append(mutant)
     drawing = random.Random(seed)  # noqa: S311
-    for mutants in by_kind.values():
-        drawing.shuffle(mutants)
-    return [by_kind[SHARES[i % len(SHARES)]].pop() for i in range(count)]
+    for of_kind in by_kind.values():
+        drawing.shuffle(of_kind)
+    chosen: list[Mutant] = []
+    while len(chosen) < min(count, len(mutants)):
+        chosen += [by_kind[kind].pop() for kind in SHARES if by_kind.get(kind)]
+    return chosen[:count]
 
 
 class Workshop:
-    """A copy of the sources with a build of its own."""
+    """A copy of the sources, with all mutants that can be built in one build."""
 
     def __init__(self, folder: Path) -> None:
         self.source = folder / "source"
         self.build = folder / "build"
+        self.unfit = folder / "do-not-build.txt"
+        unfit = self.unfit.read_text().split() if self.unfit.exists() else []
+        self.mutants = {number: m for number, m in enumerate(all_mutants(), 1) if m.name not in unfit}
         files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
         for name in files.split():
-            to = self.source / name
-            to.parent.mkdir(parents=True, exist_ok=True)
-            if not to.exists() or to.read_bytes() != (ROOT / name).read_bytes():
-                shutil.copyfile(ROOT / name, to)  # newer than what was built of it
+            self._write(name, (ROOT / name).read_bytes())
         os.environ["CCACHE_BASEDIR"] = str(self.source)
         if not (self.build / "build.ninja").exists():
             options = ["-Dpython=disabled", "--buildtype=plain", "-Doptimization=1", "-Dunity=off"]
+            options.append(f"-Dcpp_args=-w -include {self.source}/tests/seeds/mutants.h")
             subprocess.run(["meson", "setup", *options, self.build, self.source], check=True)  # noqa: S603, S607
-        self.make("transports/loop/roda_loop.so", "transports/tcp/roda_tcp.so", check=True)
+        while not self._make():
+            pass
 
-    def make(self, *targets: str, check: bool = False) -> bool:
-        """Whether the seeds (and `targets`) can be built."""
-        command = ["ninja", "-j1", "-C", self.build, "tests/seeds/seeds", *targets]
-        return subprocess.run(command, check=check, capture_output=not check).returncode == 0  # noqa: S603
+    def _write(self, name: str, text: bytes) -> None:
+        of_file = [(number, mutant) for number, mutant in self.mutants.items() if mutant.file == name]
+        if of_file:
+            lines = text.decode().split("\n")
+            # Comparisons from the right, then lines, then pairs of them.
+            order = sorted(of_file, key=lambda each: (each[1].kind == "swap", -each[1].column))
+            plain: list[str] = []
+            for number, mutant in order:
+                if mutant.kind == "swap" and not plain:
+                    plain = list(lines)
+                mutant.write(lines, number, plain)
+            text = "\n".join(lines).encode()
+        to = self.source / name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if not to.exists() or to.read_bytes() != text:
+            to.write_bytes(text)
 
-    def play(self, seconds: int) -> str:
-        """What the seeds find in that time; empty: nothing."""
+    def _make(self) -> bool:
+        """Whether it can be built; else what can't goes."""
+        targets = ["tests/seeds/seeds", "transports/loop/roda_loop.so", "transports/tcp/roda_tcp.so"]
+        command = ["ninja", "-k0", "-j1", "-C", str(self.build), *targets]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode == 0:
+            return True
+        named = {(m[1], int(m[2])) for m in re.finditer(r"((?:core)/[\w/.]+):(\d+)", done.stdout)}
+        named |= {(file, line + 1) for file, line in named}  # a line that goes on
+        bad = [number for number, m in self.mutants.items() if (m.file, m.line) in named]
+        if not bad:
+            raise RuntimeError(done.stdout)
+        files = {self.mutants[number].file for number in bad}
+        print(f"{len(bad)} do not build", flush=True)
+        with self.unfit.open("a") as unfit:
+            unfit.writelines(f"{self.mutants.pop(number).name}\n" for number in bad)
+        for name in files:
+            self._write(name, (ROOT / name).read_bytes())
+        return False
+
+    def play(self, number: int, seconds: int) -> str:
+        """What the seeds find in that time with the mutant (0: none); empty: nothing."""
         plugins = ":".join(str(self.build / "transports" / name) for name in ("loop", "tcp"))
         command = [self.build / "tests/seeds/seeds", "--seed", "1", "--count", "100000", "--seconds", str(seconds)]
-        environment = {**os.environ, "HOROVOD_PLUGIN_PATH": plugins}
+        environment = {**os.environ, "HOROVOD_PLUGIN_PATH": plugins, "RODA_MUTANT": str(number)}
         try:
             run = subprocess.run(  # noqa: S603
-                command, capture_output=True, text=True, timeout=3 * seconds + 30, env=environment, check=False
+                command, capture_output=True, text=True, timeout=2 * seconds + 20, env=environment, check=False
             )
         except subprocess.TimeoutExpired:
             return "a rank never gives way"
@@ -163,24 +213,14 @@ class Workshop:
         lines = [line for line in (run.stdout + run.stderr).split("\n") if line and not line.startswith("seeds from")]
         return lines[0][:150] if lines else f"it ends with {run.returncode}"
 
-    def judge(self, mutant: Mutant, seconds: int) -> tuple[str, str]:
+    def judge(self, number: int, seconds: int) -> tuple[str, str]:
         """The verdict on a mutant, and what was seen."""
-        reason = EQUIVALENT.get(mutant.file, {}).get(mutant.before[0].strip())
+        mutant = self.mutants[number]
+        reason = EQUIVALENT.get(mutant.file, {}).get(mutant.code[0].strip())
         if reason:
             return "equivalent", reason
-        path = self.source / mutant.file
-        original = path.read_text()
-        lines = original.split("\n")
-        at = mutant.line - 1
-        lines[at : at + len(mutant.before)] = mutant.after
-        try:
-            path.write_text("\n".join(lines))
-            if not self.make():
-                return "does not build", ""
-            seen = self.play(seconds)
-            return ("found", seen) if seen else ("NOT FOUND", "")
-        finally:
-            path.write_text(original)
+        seen = self.play(number, seconds)
+        return ("found", seen) if seen else ("NOT FOUND", "")
 
 
 def main() -> int:
@@ -189,27 +229,27 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=20, help="of seeds, of each")
-    parser.add_argument("--headers", action="store_true", help="of headers, too")
     parser.add_argument("--only", nargs="+", default=[], help="mutants by name, FILE:LINE:KIND")
     parser.add_argument("--list", action="store_true", help="how many there are")
     arguments = parser.parse_args()
     if arguments.list:
         print(len(all_mutants()))
         return 0
-    chosen = draw(arguments.count, arguments.seed, arguments.headers)
-    if arguments.only:
-        chosen = [m for m in all_mutants() if m.name in arguments.only]
     workshop = Workshop(ROOT / "build" / "mutants")
-    if not workshop.make(check=True) or workshop.play(arguments.seconds):
-        print("without a fault, too, a seed goes wrong")
+    if seen := workshop.play(0, arguments.seconds):
+        print("without a fault, too, a seed goes wrong:", seen)
         return 1
+    number_of = {mutant: number for number, mutant in workshop.mutants.items()}
+    chosen = draw(list(number_of), arguments.count, arguments.seed)
+    if arguments.only:
+        chosen = [mutant for mutant in number_of if mutant.name in arguments.only]
     verdicts: dict[str, int] = {}
     for mutant in chosen:
         begun = time.monotonic()
-        verdict, seen = workshop.judge(mutant, arguments.seconds)
+        verdict, seen = workshop.judge(number_of[mutant], arguments.seconds)
         verdicts[verdict] = verdicts.get(verdict, 0) + 1
         print(
-            f"{verdict:14} {mutant.name}  {mutant.before[0].strip()}  [{time.monotonic() - begun:.0f} s] {seen}",
+            f"{verdict:14} {mutant.name}  {mutant.code[0].strip()}  [{time.monotonic() - begun:.0f} s] {seen}",
             flush=True,
         )
     print(", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()))

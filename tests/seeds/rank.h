@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/engine/engine.h"
-#include "tests/seeds/job.h"
+#include "tests/seeds/flight.h"
 
 namespace roda::seeds {
 

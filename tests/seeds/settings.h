@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 
 #include "algorithms/topology/topology.h"
@@ -13,10 +14,24 @@
 namespace roda::seeds {
 
 inline Knobs knobs_of(std::uint64_t seed, int hosts) {
+  Draw draw(seed ^ 0x5e771465);
+  const auto one_of = [&](auto... texts) {
+    const std::array<const char*, sizeof...(texts)> all{texts...};
+    return std::string(all[draw_below(draw, all.size())]);
+  };
   const std::map<std::string, std::string> settings = {
       {"HOROVOD_CPU_OPERATIONS", hosts > 1 ? "loop+tcp" : "loop"},
-      {"HOROVOD_CACHE_CAPACITY", std::array{"0", "2", "1024"}[seed % 3]},
-      {"HOROVOD_FUSION_THRESHOLD", std::array{"0", "4096"}[seed / 3 % 2]},
+      {"HOROVOD_CACHE_CAPACITY", one_of("0", "1", "2", "1024", "1024")},
+      {"HOROVOD_FUSION_THRESHOLD", one_of("0", "64", "4096", "134217728")},
+      {"HOROVOD_CYCLE_TIME", one_of("", "", "0.3", "2")},
+      {"HOROVOD_OUTSTANDING_BUCKETS", one_of("1", "2", "2", "4")},
+      {"HOROVOD_DISABLE_GROUP_FUSION", one_of("0", "0", "1")},
+      {"HOROVOD_HIERARCHICAL_ALLREDUCE", one_of("0", "1")},
+      {"RODA_TEST_CONTROL_FAN_OUT", one_of("", "1", "2")},
+      {"HOROVOD_SELECT", one_of("", "", "allreduce = */ring", "allreduce = */rabenseifner", "allreduce = */twoshot",
+                                "allreduce = */recursive_doubling; allgather = */bruck",
+                                "allreduce = */ordered; reducescatter = */ordered", "allreduce = */double_binary_tree",
+                                "alltoall = */pairwise; allgather = */ring; broadcast = */scatter_allgather")},
       {"HOROVOD_STALL_CHECK_TIME_SECONDS", "30"},
       {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", std::to_string(kStallLimit.count())}};
   Status status;
@@ -24,7 +39,9 @@ inline Knobs knobs_of(std::uint64_t seed, int hosts) {
     const auto found = settings.find(name);
     return found == settings.end() ? nullptr : found->second.c_str();
   };
-  return Knobs::from_environment(get, &status);
+  const Knobs knobs = Knobs::from_environment(get, &status);
+  if (!status.ok()) throw std::runtime_error(status.message());
+  return knobs;
 }
 
 inline Topology lay_out(int ranks, int hosts) {

@@ -1,7 +1,6 @@
 #include "tests/seeds/world.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -12,22 +11,21 @@
 #include "core/engine/environment.h"
 #include "plugins/base/format.h"
 #include "plugins/base/hash.h"
+#include "tests/seeds/blame.h"
 #include "tests/seeds/faults.h"
 #include "tests/seeds/machine.h"
 #include "tests/seeds/rank.h"
 #include "tests/seeds/settings.h"
-#include "tests/seeds/shared_store.h"
+#include "tests/seeds/start.h"
 
 namespace roda::seeds {
 namespace {
 
-using control::ControlPlane;
 using engine::Engine;
 
 // All survivors are told of a death within this time: far less than any net under a missed wake-up takes.
 constexpr auto kTold = std::chrono::milliseconds(300);
-// Nothing at all happens for so long.
-constexpr auto kQuiet = std::chrono::seconds(200);
+constexpr auto kQuiet = std::chrono::seconds(200);  // in which nothing at all happens
 constexpr std::uint64_t kMostSteps = 3'000'000, kMostStepsToBury = 300'000;
 
 class World;
@@ -42,14 +40,14 @@ class World {
   explicit World(const Play& what)
       : seed_(what.seed), tells_(what.tells), machine_(what.seed + what.schedule * 0x9e3779b97f4a7c15u) {
     Draw draw(what.seed);
-    const int ranks = 2 + static_cast<int>(draw_below(draw, 4));
-    hosts_ = draw_one_in(draw, 2) ? 1 : std::min(1 + static_cast<int>(draw_below(draw, 3)), ranks);
+    const bool is_large = draw_one_in(draw, 10);
+    const int ranks = 2 + static_cast<int>(draw_below(draw, is_large ? kMostRanks - 1 : 4));
+    hosts_ = draw_one_in(draw, 2) ? 1 : std::min(1 + static_cast<int>(draw_below(draw, is_large ? 8 : 3)), ranks);
     job_ = draw_job(draw, ranks, 5 + draw_below(draw, 40));
     if (what.ranks != 0 || !what.calls.empty()) {
       job_ = cut_job(job_, what.ranks != 0 ? std::min(what.ranks, ranks) : ranks, what.calls);
     }
-    if (what.hosts != 0) hosts_ = std::min(what.hosts, hosts_);
-    hosts_ = std::min(hosts_, job_.ranks);
+    hosts_ = std::min({hosts_, job_.ranks, what.hosts != 0 ? what.hosts : hosts_});
     if (what.has_faults) faults_ = draw_faults(draw, job_.ranks, hosts_);
     outcome_.ranks = job_.ranks;
     outcome_.hosts = hosts_;
@@ -64,6 +62,7 @@ class World {
       machine_.set_weight(static_cast<int>(at), draw_one_in(draw, 4) ? 1 : 4);
       machine_.start(static_cast<int>(at), [this, at] { live(at); });
     }
+    machine_.start(job_.ranks, [this] { serve(); });
   }
 
   Outcome run() {
@@ -72,7 +71,7 @@ class World {
         look();
       } else if (!machine_.all_asleep()) {
         break;
-      } else if (!culprits_.empty()) {
+      } else if (!blame_.is_none()) {
         machine_.fall_into_net();
       } else {
         fail("all sleep, and work is left: " + who_waits());
@@ -91,23 +90,24 @@ class World {
     trace_.add(static_cast<std::uint64_t>(rank));
     trace_.add(std::string_view(what));
     if (tells_ && outcome_.wrong.empty())
-      std::printf("%12.3f ms rank %zu %s\n", milliseconds_of(machine_.time()), rank, what.c_str());
+      std::printf("%12.3f ms rank %zu %s\n", std::chrono::duration<double, std::milli>(machine_.time() - kBoot).count(),
+                  rank, what.c_str());
   }
   void fail(const std::string& how) {
     if (outcome_.wrong.empty()) outcome_.wrong = how;
   }
-  double milliseconds_of(Time time) const { return std::chrono::duration<double, std::milli>(time - kBoot).count(); }
 
   // After each step.
   void look() {
-    if (formed_ == ranks_.size()) {
-      ++steps_formed_;
-      for (Fault& fault : faults_) {
-        if (fault.at <= steps_formed_) begin(fault);
-      }
-      std::erase_if(faults_, [this](const Fault& fault) { return fault.at <= steps_formed_; });
+    steps_formed_ += formed_ == ranks_.size() ? 1 : 0;
+    const auto is_due = [this](const Fault& f) {
+      return f.is_early ? f.at <= machine_.steps() : steps_formed_ > 0 && f.at <= steps_formed_;
+    };
+    for (std::size_t i = 0; i < faults_.size(); ++i) {
+      if (is_due(faults_[i])) begin(faults_[i]);
     }
-    if (machine_.time() > told_by_ && !are_told()) fail("not all are told in time: " + who_waits());
+    std::erase_if(faults_, is_due);
+    if (blame_.is_late(machine_.time()) && !are_told()) fail("not all are told in time: " + who_waits());
     if (machine_.time() > quiet_since_ + kQuiet) fail("nothing happens any more: " + who_waits());
     if (machine_.steps() > kMostSteps) fail("no end of it: " + who_waits());
   }
@@ -121,6 +121,11 @@ class World {
           kill(static_cast<std::size_t>(rank));
         }
         return;
+      case Fault::Kind::kStoreLost:
+        if (!rendezvous_.has_begun()) return;
+        machine_.kill(job_.ranks);
+        note(ranks_.size(), "is the store, and lost");
+        return lose(true);
       case Fault::Kind::kPause:
       case Fault::Kind::kStop:
         return stop(fault);
@@ -130,10 +135,15 @@ class World {
       case Fault::Kind::kBreak:
         for (const int rank : machine_.network().break_one()) {
           note(static_cast<std::size_t>(rank), "loses a connection");
-          // Others see those lose their other connections, and may be the first to say so: any rank may be named.
-          for (int any = 0; any < job_.ranks; ++any) culprits_.push_back(any);
+          lose(rank == job_.ranks);
         }
     }
+  }
+
+  void lose(bool is_store) {
+    if (is_store) blame_.lose_store();
+    blame_.add_any(job_.ranks);
+    ++outcome_.faults;
   }
 
   void kill(std::size_t at) {
@@ -141,9 +151,9 @@ class World {
     if (rank.is_through || !rank.is_alive) return;
     rank.is_alive = false;
     machine_.kill(static_cast<int>(at));
-    culprits_.push_back(static_cast<int>(at));
+    blame_.add(static_cast<int>(at));
     ++outcome_.faults;
-    must_be_told_in(kTold);
+    blame_.tell_in(machine_.time(), formed_ == ranks_.size() ? kTold : kGivenUp);
     note(at, "dies");
     if (all_done()) machine_.ring(&formed_, SIZE_MAX);
   }
@@ -154,25 +164,17 @@ class World {
     machine_.stop(fault.which, machine_.time() + fault.time);
     note(at, "stops for " + std::to_string(fault.time.count()) + " ms");
     if (fault.kind == Fault::Kind::kPause) {
-      pauses_until_ = std::max(pauses_until_, machine_.time() + fault.time);
-      if (told_by_ != Time::max()) told_by_ = std::max(told_by_, pauses_until_ + limit_);
-      return;
+      return blame_.pause(machine_.time() + fault.time);
     }
-    culprits_.push_back(fault.which);
+    blame_.add(fault.which);
     ++outcome_.faults;
-    if (!ranks_[at].is_done) must_be_told_in(kGivenUp);
-  }
-
-  // A rank that pauses may be one through which others are told.
-  void must_be_told_in(Time limit) {
-    limit_ = limit;
-    told_by_ = std::min(told_by_, std::max(machine_.time(), pauses_until_) + limit);
+    if (!ranks_[at].is_done) blame_.tell_in(machine_.time(), kGivenUp);
   }
 
   // --- a rank's program, on a fiber of its own ---
   void live(std::size_t at) {
     Rank& rank = ranks_[at];
-    form(at);
+    if (!form(at)) return leave(at);
     ++formed_;
     note(at, "has started");
     while (!rank.left.empty() || !rank.pending.empty()) {
@@ -187,15 +189,26 @@ class World {
     rank.engine->shutdown("called hvd.shutdown()");
     note(at, "has shut down");
     rank.engine.reset();
-    rank.is_through = true;
+    leave(at);
   }
 
-  void form(std::size_t at);
+  void leave(std::size_t at) {
+    ranks_[at].is_done = ranks_[at].is_through = true;
+    machine_.ring(&formed_, SIZE_MAX);
+  }
+
+  bool form(std::size_t at);
+  // The store, which is a launcher's.
+  void serve() {
+    rendezvous_.serve(machine_, &formed_, [this] {
+      return std::ranges::all_of(ranks_, [](const Rank& rank) { return !rank.is_alive || rank.is_through; });
+    });
+  }
 
   void give_up(std::size_t at) {
-    culprits_.push_back(static_cast<int>(at));
+    blame_.add(static_cast<int>(at));
     ++outcome_.faults;
-    must_be_told_in(kTold);
+    blame_.tell_in(machine_.time(), kTold);
     note(at, "raises");
     ranks_[at].left.clear();
     ranks_[at].engine->abort("ended with ValueError: a seed's");
@@ -238,7 +251,7 @@ class World {
     const std::size_t number = rank.left[chosen];
     const Call& call = job_.calls[number];
     if (call.adds_set || call.removes_set) return change_set(at, number);
-    auto flight = std::make_unique<Flight>(call, static_cast<int>(at));
+    auto flight = std::make_unique<Flight>(call, number, static_cast<int>(at));
     std::uint64_t handle = 0;
     engine::HandleState* state = handles_.create(call.tensors, &handle);
     flight->fill(number_of(rank, call.set), state->operations);
@@ -335,22 +348,17 @@ class World {
       return;
     }
     ranks_[at].left.clear();
-    const auto named = std::ranges::find(culprits_, error.rank());
-    // Other hosts see the end of a host's leader as that of a link.
-    const bool is_said = text.find(roda::format("ank {}", error.rank())) != std::string::npos;
-    if (named == culprits_.end() || !is_said) {
-      return fail(roda::format("rank {}: {} ends with: {}", at, call.name, text));
-    }
-    const int host = topology_.rank(static_cast<int>(at)).host;
-    const int first = named_.emplace(host, error.rank()).first->second;
-    if (first != error.rank()) fail(roda::format("of host {} some name rank {}, others {}", host, first, error.rank()));
+    // Whoever finds the store lost tells the others.
+    if (error.rank() < 0) blame_.tell_in(machine_.time(), kTold);
+    const std::string wrong = blame_.judge(topology_.rank(static_cast<int>(at)).host, error);
+    if (!wrong.empty()) fail(roda::format("rank {}: {} {}", at, call.name, wrong));
   }
 
   // Those that run, where others do not.
   bool are_told() const {
     for (std::size_t at = 0; at < ranks_.size(); ++at) {
       const Rank& rank = ranks_[at];
-      const bool waits = rank.is_alive && !rank.is_done && std::ranges::find(culprits_, at) == culprits_.end();
+      const bool waits = rank.is_alive && !rank.is_done && !blame_.has(at);
       if (waits && !machine_.is_stopped(static_cast<int>(at))) return false;
     }
     return true;
@@ -382,6 +390,7 @@ class World {
       fail("an engine does not end");
       return;
     }
+    if (const std::size_t open = machine_.owned(); open != 0) fail(roda::format("{} descriptors stay open", open));
   }
 
   static constexpr Time kBoot = std::chrono::hours(1);
@@ -391,35 +400,35 @@ class World {
   int hosts_ = 1;
   std::vector<Fault> faults_;
   Topology topology_;
-  SharedStore store_;
   engine::HandleTable handles_;
   Machine machine_;
+  Rendezvous rendezvous_;
   std::vector<Rank> ranks_;
   std::vector<Listener> listeners_;
   std::size_t formed_ = 0;
   std::uint64_t steps_formed_ = 0;
-  std::vector<int> culprits_;  // that may be named
-  std::map<int, int> named_;   // by host, by its first rank that is told
-  Time told_by_ = Time::max(), limit_{}, pauses_until_{}, quiet_since_{kBoot};
+  Blame blame_;
+  Time quiet_since_{kBoot};
   std::map<std::size_t, std::int32_t> set_numbers_, last_joined_;  // by call
   Hash trace_;
   Outcome outcome_;
 };
 
-void World::form(std::size_t at) {
+// Whether the rank has an engine.
+bool World::form(std::size_t at) {
   engine::Parts own;
   own.knobs = knobs_of(seed_, hosts_);
   own.topology = topology_;
   own.rank = static_cast<int>(at);
   own.job_key = "seed";
   own.address = "127.0.0.1";
-  const std::array<std::uint8_t, 16> secret{};
-  const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  Status status = ControlPlane::connect(
-      store_, topology_, own.rank, {own.job_key, own.address, topology_.host_of(own.rank).name, Secret(secret), soon},
-      &own.control);
-  own.store = std::make_unique<SharedStore>(&store_);
-  if (status.ok()) status = engine::Environment::get().make_planner(own.knobs, {}, &own.planner);
+  if (!rendezvous_.await(machine_)) return false;
+  Status status = rendezvous_.come_together(&own);
+  if (!status.ok()) {
+    ended(at, Call{.name = "to start", .members = {}}, status);
+    return false;
+  }
+  status = engine::Environment::get().make_planner(own.knobs, {}, &own.planner);
   if (status.ok()) status = engine::Bells::open(&own.bells);
   if (!status.ok()) throw std::runtime_error(status.message());
   own.host = engine::Environment::get().host();
@@ -428,6 +437,7 @@ void World::form(std::size_t at) {
   own.has_core_each = seed_ % 4 == 0;
   ranks_[at].control = own.control.get();
   ranks_[at].engine = std::make_unique<Engine>(std::move(own));
+  return true;
 }
 
 }  // namespace

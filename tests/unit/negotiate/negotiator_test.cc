@@ -279,8 +279,27 @@ TEST(Negotiator, HoldsReadyTensorsUntilTheFlush) {
     for (int r : {0, 1}) job.submit(make_request(r, name));
   }
   EXPECT_TRUE(job.diary().lines.empty());
-  job.say(1, [&](wire::RecordWriter& w) { w.number(wire::Item::kFlush, 0, job.at(1).ready_count(0)); });
+  const auto flush = [&](wire::RecordWriter& w) { w.number(wire::Item::kFlush, 0, job.at(1).ready_count(0)); };
+  EXPECT_TRUE(job.at(0).holds_back(0));
+  job.say(1, flush);
   EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a b"});
+  EXPECT_FALSE(job.at(0).holds_back(0));
+}
+
+// Ranks that flushed again and again what waits for a slow one would fill its log.
+TEST(Negotiator, WhatIsFlushedAndWaitsForALaunchToEndIsNotHeldBack) {
+  Settings settings = settings_for(1);
+  settings.hold = true;
+  settings.outstanding = 1;
+  Job job(settings);
+  const auto flush = [&](wire::RecordWriter& w) { w.number(wire::Item::kFlush, 0, job.at(0).ready_count(0)); };
+  for (const char* name : {"a", "b"}) {
+    job.submit(make_request(0, name));
+    EXPECT_TRUE(job.at(0).holds_back(0));
+    job.say(0, flush);
+    EXPECT_FALSE(job.at(0).holds_back(0));
+  }
+  EXPECT_EQ(job.diary().lines, Lines{"launch 0#1 a"});
 }
 
 // Cut by bytes and not by what the devices have done: however many are on their way, and hosts' limits are their own.
