@@ -49,8 +49,8 @@ class PlanCache {
 
 class Planner {
  public:
-  struct Options {
-    Composer::Options compositions;
+  struct Policy {
+    Composer::Hierarchy compositions;
     // Reductions of floating-point numbers go by what sums every element up in rank order: RODA_DETERMINISTIC.
     bool deterministic = false;
     Carriers::OnDevice on_device;
@@ -58,7 +58,7 @@ class Planner {
     std::vector<std::string> assumptions;
   };
   // `transports`: those that may be used for host memory, in order of preference.
-  Planner(select::Table table, Carriers::Transports transports, Options options);
+  Planner(select::Table table, Carriers::Transports transports, Policy policy);
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 

@@ -37,7 +37,7 @@ Planner planner(const std::string& rules = "", bool always = false) {
   std::string error;
   const auto user = select::Table::parse(rules, &error);
   EXPECT_TRUE(user.has_value()) << error;
-  return {select::Table::defaults().overridden_by(*user), {&kNear, &kFar}, Planner::Options{{always, always}}};
+  return {select::Table::defaults().overridden_by(*user), {&kNear, &kFar}, Planner::Policy{{always, always}}};
 }
 
 // Hosts with so many ranks each. Shapes live as long as the test program.
@@ -299,7 +299,7 @@ TEST(Planner, HostsWithOneRankEachAreFlat) {
 TEST(Planner, NothingFasterInsideAHostMeansFlatUnlessAskedFor) {
   Planner flat{select::Table::defaults(), {&kFar}, {}};
   EXPECT_EQ(described(std::move(flat), allreduce(64 << 20, {2, 2})), "allreduce by far/ring");
-  Planner forced{select::Table::defaults(), {&kFar}, Planner::Options{{true, true}}};
+  Planner forced{select::Table::defaults(), {&kFar}, Planner::Policy{{true, true}}};
   EXPECT_EQ(described(std::move(forced), allreduce(64 << 20, {2, 2})),
             "reducescatter on each host by far/ring, then allreduce across hosts by far/ring, then allgather on each "
             "host by far/ring");
