@@ -159,11 +159,8 @@ Status find_secret(const Knobs& knobs, const std::string& identity, Secret* secr
   if (knobs.secret_fd >= 0 || !knobs.secret_file.empty() || !knobs.legacy_secret.empty()) {
     return load_secret(knobs, secret);
   }
-  const auto bytes = [](std::string_view text) {
-    return Bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
-  };
   Digest digest{};
-  RODA_RETURN_IF_ERROR(hmac_sha256(bytes("a job without a secret"), {bytes(identity)}, &digest));
+  RODA_RETURN_IF_ERROR(hmac_sha256(bytes_of("a job without a secret"), {bytes_of(identity)}, &digest));
   *secret = Secret(digest);
   return {};
 }

@@ -65,11 +65,8 @@ Status connect_to(const std::string& name, Deadline deadline, UniqueFd* socket) 
 }  // namespace
 
 std::string LocalMeeting::name_of(const std::string& identity) {
-  const auto bytes = [](const std::string& text) {
-    return Bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
-  };
   Digest digest{};
-  static_cast<void>(hmac_sha256(bytes("a job's identity"), {bytes(identity)}, &digest));
+  static_cast<void>(hmac_sha256(bytes_of("a job's identity"), {bytes_of(identity)}, &digest));
   std::string name = roda::format("roda.{}.", ::geteuid());
   for (std::size_t i = 0; i < 16; ++i) name += roda::format("{:02x}", digest[i]);
   return name;

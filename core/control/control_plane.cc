@@ -73,22 +73,22 @@ ControlPlane::ControlPlane(std::string host_name, bool is_root, std::unique_ptr<
 
 ControlPlane::~ControlPlane() = default;
 
-Status ControlPlane::connect(Store& store, const Topology& topology, int rank, const Options& options,
+Status ControlPlane::connect(Store& store, const Topology& topology, int rank, const Membership& membership,
                              std::unique_ptr<ControlPlane>* out) {
   const int host = topology.rank(rank).host;
   std::string hosts;
   for (const topology::Host& each : topology.hosts) hosts += (hosts.empty() ? "" : " ") + each.name;
   std::unique_ptr<HostSegment> segment;
-  RODA_RETURN_IF_ERROR(HostSegment::form(store, options.key, topology.neighbours(rank), rank, std::move(hosts),
-                                         options.deadline, &segment));
+  RODA_RETURN_IF_ERROR(HostSegment::form(store, membership.key, topology.neighbours(rank), rank, std::move(hosts),
+                                         membership.deadline, &segment));
   std::unique_ptr<ControlPlane> plane(new ControlPlane(topology.host_of(rank).name, host == 0, std::move(segment)));
   const std::vector<std::int32_t> leaders = leaders_of(topology);
   plane->spans_hosts_ = leaders.size() > 1;
-  plane->way_up_ = leaders_above(topology, rank, leaders, options.fan_out);
+  plane->way_up_ = leaders_above(topology, rank, leaders, membership.fan_out);
   if (plane->spans_hosts_ && plane->segment_->local_rank() == 0) {
-    RODA_RETURN_IF_ERROR(HostLinks::form(store, leaders, rank, options, &plane->links_));
+    RODA_RETURN_IF_ERROR(HostLinks::form(store, leaders, rank, membership, &plane->links_));
     plane->combiner_ =
-        std::make_unique<wire::Combiner>(ranks_below(topology, host, options.fan_out), options.cache_capacity);
+        std::make_unique<wire::Combiner>(ranks_below(topology, host, membership.fan_out), membership.cache_capacity);
   }
   RODA_RETURN_IF_ERROR(plane->watch());
   *out = std::move(plane);

@@ -32,11 +32,11 @@ namespace roda::control {
 
 class ControlPlane {
  public:
-  struct Options : HostLinks::Options {
+  struct Membership : HostLinks::Endpoint {
     int cache_capacity = 1024;  // of every process set
   };
   // Collective over the job. Blocks until every rank can be heard, or fails naming those that can't.
-  static Status connect(Store& store, const Topology& topology, int rank, const Options& options,
+  static Status connect(Store& store, const Topology& topology, int rank, const Membership& membership,
                         std::unique_ptr<ControlPlane>* out);
   ~ControlPlane();
 

@@ -46,8 +46,8 @@ Status poll_for(Store& store, const std::string& key, int listener, const Connec
   return {};
 }
 
-std::string address_key(const HostLinks::Options& options, std::int32_t leader) {
-  return options.key + "/links/" + std::to_string(leader);
+std::string address_key(const HostLinks::Endpoint& endpoint, std::int32_t leader) {
+  return endpoint.key + "/links/" + std::to_string(leader);
 }
 
 std::string unreachable(std::int32_t parent, const std::string& why) {
@@ -55,12 +55,12 @@ std::string unreachable(std::int32_t parent, const std::string& why) {
 }
 
 // What a leader says of its host, to those who may not reach it.
-std::string place_of_self(const HostLinks::Options& options) {
-  return "host " + options.host + " with the interfaces " + interfaces_up();
+std::string place_of_self(const HostLinks::Endpoint& endpoint) {
+  return "host " + endpoint.host + " with the interfaces " + interfaces_up();
 }
 
-std::string no_way(const std::string& place, const HostLinks::Options& options) {
-  return ". It is on" + place + ", this is " + place_of_self(options) +
+std::string no_way(const std::string& place, const HostLinks::Endpoint& endpoint) {
+  return ". It is on" + place + ", this is " + place_of_self(endpoint) +
          ". Unless that rank has ended, name the interface that leads to the others, with --network-interfaces or "
          "HOROVOD_GLOO_IFACE, or let their connections through the firewalls";
 }
@@ -90,29 +90,29 @@ Status HostLinks::add(std::int32_t rank, bool is_above, std::unique_ptr<SecureCo
   return {};
 }
 
-Status HostLinks::listen(Store& store, std::int32_t self, const Options& options, UniqueFd* listener) {
+Status HostLinks::listen(Store& store, std::int32_t self, const Endpoint& endpoint, UniqueFd* listener) {
   std::vector<SocketAddress> addresses;
   SocketAddress bound;
-  Status status = resolve(options.address, 0, &addresses);
+  Status status = resolve(endpoint.address, 0, &addresses);
   if (status.ok()) status = tcp::listen_on(addresses.front(), listener, &bound);
   const std::string text = status.ok()
-                               ? bound.host() + " " + std::to_string(bound.port()) + " " + place_of_self(options)
+                               ? bound.host() + " " + std::to_string(bound.port()) + " " + place_of_self(endpoint)
                                : kNoAddress + status.message();
-  RODA_RETURN_IF_ERROR(store.put(address_key(options, self), text));
+  RODA_RETURN_IF_ERROR(store.put(address_key(endpoint, self), text));
   return status;
 }
 
 // Waits until every leader below has connected and said who it is. Strangers and garbage are dropped without harm to
 // the rest.
 Status HostLinks::accept_all(Store& store, const std::vector<std::int32_t>& children, std::int32_t self,
-                             const Options& options, const UniqueFd& listener) {
+                             const Endpoint& endpoint, const UniqueFd& listener) {
   const ForkGuard listener_guard(listener.get());
   Connections strangers;
   for (std::size_t above = links_.size(); links_.size() - above < children.size();) {
     const auto missing = std::ranges::find_if(children, [&](std::int32_t child) {
       return std::ranges::none_of(links_, [child](const Link& link) { return link.rank == child; });
     });
-    const Status status = poll_for(store, options.key, listener.get(), strangers, options.deadline,
+    const Status status = poll_for(store, endpoint.key, listener.get(), strangers, endpoint.deadline,
                                    "waiting for rank " + std::to_string(*missing) +
                                        ", which leads its host, to connect to rank " + std::to_string(self));
     if (status.code() == RODA_ERR_TIMEOUT && status.rank() < 0)
@@ -123,8 +123,8 @@ Status HostLinks::accept_all(Store& store, const std::vector<std::int32_t>& chil
     RODA_RETURN_IF_ERROR(tcp::accept_one(listener.get(), &fd, &peer));
     if (fd) {
       std::unique_ptr<SecureConnection> connection;
-      RODA_RETURN_IF_ERROR(SecureConnection::accept(std::move(fd), peer, options.secret,
-                                                    connection_options(options.silence), &connection));
+      RODA_RETURN_IF_ERROR(SecureConnection::accept(std::move(fd), peer, endpoint.secret,
+                                                    connection_options(endpoint.silence), &connection));
       strangers.push_back(std::move(connection));
     }
     RODA_RETURN_IF_ERROR(identify(&strangers, children));
@@ -161,10 +161,10 @@ Status HostLinks::identify(std::vector<std::unique_ptr<SecureConnection>>* stran
   return {};
 }
 
-Status HostLinks::connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options) {
+Status HostLinks::connect_to(Store& store, std::int32_t parent, std::int32_t self, const Endpoint& endpoint) {
   RODA_INVARIANT(links_.empty(), "the link to the leader above is the first");
   std::string text;
-  RODA_RETURN_IF_ERROR(store.wait(address_key(options, parent), options.deadline, &text));
+  RODA_RETURN_IF_ERROR(store.wait(address_key(endpoint, parent), endpoint.deadline, &text));
   if (text.starts_with(kNoAddress)) return Status::unavailable(unreachable(parent, text.substr(kNoAddress.size())));
   std::istringstream words(text);
   std::string host, rest;
@@ -177,16 +177,16 @@ Status HostLinks::connect_to(Store& store, std::int32_t parent, std::int32_t sel
   Connections made(1);
   std::unique_ptr<SecureConnection>& connection = made.front();
   Status status =
-      SecureConnection::connect(addresses, options.secret, connection_options(options.silence), &connection);
+      SecureConnection::connect(addresses, endpoint.secret, connection_options(endpoint.silence), &connection);
   for (bool ready = false; status.ok() && !ready;) {
     status = connection->test(&ready);
     if (!status.ok() || ready) break;
     RODA_RETURN_IF_ERROR(
-        poll_for(store, options.key, -1, made, options.deadline, "connecting to the control plane at " + host));
+        poll_for(store, endpoint.key, -1, made, endpoint.deadline, "connecting to the control plane at " + host));
   }
   if (!status.ok()) {
     const bool is_way = status.code() != RODA_ERR_AUTH;
-    return Status::peer(parent, unreachable(parent, status.message() + (is_way ? no_way(rest, options) : "")));
+    return Status::peer(parent, unreachable(parent, status.message() + (is_way ? no_way(rest, endpoint) : "")));
   }
   RODA_RETURN_IF_ERROR(add(parent, true, std::move(connection)));
   queue_frame(links_[0], Frame::kHello, std::as_bytes(std::span(&self, 1)));
@@ -351,18 +351,18 @@ bool HostLinks::has_hung_up() const {
 }
 
 Status HostLinks::form(Store& store, const std::vector<std::int32_t>& leaders, std::int32_t self,
-                       const Options& options, std::unique_ptr<HostLinks>* out) {
+                       const Endpoint& endpoint, std::unique_ptr<HostLinks>* out) {
   const auto leader = [&](int host) { return leaders[static_cast<std::size_t>(host)]; };
   const auto host = static_cast<int>(std::ranges::find(leaders, self) - leaders.begin());
-  const topology::HostPlace place = topology::place_of(host, static_cast<int>(leaders.size()), options.fan_out);
+  const topology::HostPlace place = topology::place_of(host, static_cast<int>(leaders.size()), endpoint.fan_out);
   std::vector<std::int32_t> children;
   for (const int child : place.children) children.push_back(leader(child));
   std::unique_ptr<HostLinks> links(new HostLinks);
-  if (place.parent >= 0) RODA_RETURN_IF_ERROR(links->connect_to(store, leader(place.parent), self, options));
+  if (place.parent >= 0) RODA_RETURN_IF_ERROR(links->connect_to(store, leader(place.parent), self, endpoint));
   if (!children.empty()) {
     UniqueFd listener;
-    RODA_RETURN_IF_ERROR(links->listen(store, self, options, &listener));
-    RODA_RETURN_IF_ERROR(links->accept_all(store, children, self, options, listener));
+    RODA_RETURN_IF_ERROR(links->listen(store, self, endpoint, &listener));
+    RODA_RETURN_IF_ERROR(links->accept_all(store, children, self, endpoint, listener));
   }
   *out = std::move(links);
   return {};

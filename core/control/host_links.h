@@ -28,7 +28,7 @@ namespace roda::control {
 
 class HostLinks {
  public:
-  struct Options {
+  struct Endpoint {
     std::string key;            // prefix of the store's keys, unique per job generation
     std::string address, host;  // of this host: where others reach it, and its name
     Secret secret;              // of the job
@@ -38,8 +38,8 @@ class HostLinks {
   };
   // `leaders`: world ranks of the hosts' leaders, by host; host 0 is the tree's root. Collective over the leaders;
   // blocks.
-  static Status form(Store& store, const std::vector<std::int32_t>& leaders, std::int32_t self, const Options& options,
-                     std::unique_ptr<HostLinks>* out);
+  static Status form(Store& store, const std::vector<std::int32_t>& leaders, std::int32_t self,
+                     const Endpoint& endpoint, std::unique_ptr<HostLinks>* out);
   ~HostLinks();
 
   // Readable when a link has news.
@@ -79,10 +79,10 @@ class HostLinks {
 
   HostLinks();
   // In this order: connect upwards, then listen and accept: whoever connects finds a host that answers.
-  Status connect_to(Store& store, std::int32_t parent, std::int32_t self, const Options& options);
-  Status listen(Store& store, std::int32_t self, const Options& options, UniqueFd* listener);
-  Status accept_all(Store& store, const std::vector<std::int32_t>& children, std::int32_t self, const Options& options,
-                    const UniqueFd& listener);
+  Status connect_to(Store& store, std::int32_t parent, std::int32_t self, const Endpoint& endpoint);
+  Status listen(Store& store, std::int32_t self, const Endpoint& endpoint, UniqueFd* listener);
+  Status accept_all(Store& store, const std::vector<std::int32_t>& children, std::int32_t self,
+                    const Endpoint& endpoint, const UniqueFd& listener);
   Status identify(std::vector<std::unique_ptr<SecureConnection>>* strangers, const std::vector<std::int32_t>& children);
   Status add(std::int32_t rank, bool is_above, std::unique_ptr<SecureConnection> connection);
   Status move(Link& link, Status* abort);

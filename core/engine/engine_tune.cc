@@ -138,7 +138,7 @@ std::unique_ptr<tune::Tuner> make_tuner(const Parts& parts) {
     }
   }
   for (tune::Choice& choice : algorithm_choices(parts)) search.choices.push_back(std::move(choice));
-  tune::Tuner::Options options;
+  tune::Tuner::Study options;
   options.warmup = knobs.autotune_warmup;
   options.steps = knobs.autotune_steps;
   options.log = knobs.autotune_log;

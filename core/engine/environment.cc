@@ -98,7 +98,7 @@ Status Environment::make_planner(const Knobs& knobs, const Refusals& refused, st
   std::string schedules;
   const std::string rules = without_schedules(knobs.select, &schedules);
   RODA_RETURN_IF_ERROR(load_user_algorithms(schedules));
-  Planner::Options options;
+  Planner::Policy options;
   options.compositions.always_hierarchical_allreduce = knobs.hierarchical_allreduce;
   options.compositions.always_hierarchical_allgather = knobs.hierarchical_allgather;
   options.compositions.hierarchical_adasum = knobs.hierarchical_adasum;

@@ -324,19 +324,19 @@ Status come_together(const Secret& secret, std::vector<std::vector<std::int32_t>
   }
   parts->planner->use_link(std::move(link));
   RODA_RETURN_IF_ERROR(Bells::open(&parts->bells));
-  control::ControlPlane::Options options;
-  options.key = parts->job_key + "/control";
-  options.address = parts->address;
-  options.host = parts->topology.host_of(rank).name;
-  options.secret = secret;
-  options.deadline = deadline;
+  control::ControlPlane::Membership membership;
+  membership.key = parts->job_key + "/control";
+  membership.address = parts->address;
+  membership.host = parts->topology.host_of(rank).name;
+  membership.secret = secret;
+  membership.deadline = deadline;
   // Before any transport gives up: the cause then names the host that can't be reached.
-  options.silence = std::chrono::milliseconds(parts->knobs.gloo_timeout_seconds * 1000LL * 2 / 3);
-  options.fan_out = parts->knobs.control_fan_out;
-  options.cache_capacity = parts->knobs.cache_capacity;
-  mine = control::ControlPlane::connect(*parts->store, parts->topology, rank, options, &parts->control);
+  membership.silence = std::chrono::milliseconds(parts->knobs.gloo_timeout_seconds * 1000LL * 2 / 3);
+  membership.fan_out = parts->knobs.control_fan_out;
+  membership.cache_capacity = parts->knobs.cache_capacity;
+  mine = control::ControlPlane::connect(*parts->store, parts->topology, rank, membership, &parts->control);
   // The others may wait for this rank, and hear at once why in vain.
-  if (!mine.ok() && mine.code() != RODA_ERR_TIMEOUT) return first_cause(*parts->store, options.key, mine);
+  if (!mine.ok() && mine.code() != RODA_ERR_TIMEOUT) return first_cause(*parts->store, membership.key, mine);
   Refusals none;
   RODA_RETURN_IF_ERROR(
       vote(*parts, "/connected", mine, &none, std::max(deadline, std::chrono::steady_clock::now() + kLastWord)));

@@ -53,7 +53,8 @@ std::size_t stage_bytes(const PlanQuery& q, const plan::Grid& grid, const plan::
 }  // namespace
 
 bool Composer::is_asked_for(int collective) const {
-  return collective == RODA_ALLGATHER ? options_.always_hierarchical_allgather : options_.always_hierarchical_allreduce;
+  return collective == RODA_ALLGATHER ? hierarchy_.always_hierarchical_allgather
+                                      : hierarchy_.always_hierarchical_allreduce;
 }
 
 bool Composer::comes_first(const PlanQuery& q, const std::string& name) const {
@@ -131,7 +132,7 @@ std::string Composer::adasum_obstacle(const PlanQuery& q) const {
     return "it needs a power of two of hosts, and of ranks on each";
   }
   if (is_on_device(q)) return carriers_.add_on_device(q) ? "" : "nothing sums on the devices' memory";
-  return options_.hierarchical_adasum ? "" : "not composed in host memory";
+  return hierarchy_.hierarchical_adasum ? "" : "not composed in host memory";
 }
 
 // In host memory: without a knob, only where the ranks of a host have something faster than what reaches everywhere.

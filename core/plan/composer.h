@@ -13,7 +13,7 @@ namespace roda::engine {
 
 class Composer {
  public:
-  struct Options {
+  struct Hierarchy {
     // Compose even where the ranks of a host have nothing faster than what reaches everywhere, and on devices even
     // where each host has one rank: HOROVOD_HIERARCHICAL_ALLGATHER for allgathers, HOROVOD_HIERARCHICAL_ALLREDUCE for
     // all else. A torus is always composed where it is asked for.
@@ -23,8 +23,8 @@ class Composer {
     bool hierarchical_adasum = false;
   };
 
-  Composer(const Ranking& ranking, const Carriers& carriers, const Options& options)
-      : ranking_(ranking), carriers_(carriers), options_(options) {}
+  Composer(const Ranking& ranking, const Carriers& carriers, const Hierarchy& hierarchy)
+      : ranking_(ranking), carriers_(carriers), hierarchy_(hierarchy) {}
 
   // Why each composition of the query's collective can't run on the query's memory, by name. `transports`: those of
   // stages in host memory.
@@ -47,7 +47,7 @@ class Composer {
 
   const Ranking& ranking_;
   const Carriers& carriers_;
-  const Options options_;
+  const Hierarchy hierarchy_;
 };
 
 }  // namespace roda::engine

@@ -63,13 +63,13 @@ const Plan* PlanCache::keep(const PlanQuery& q, Plan plan) {
   return known_[key_of(q)] = found->get();
 }
 
-Planner::Planner(select::Table table, Carriers::Transports transports, Options options)
+Planner::Planner(select::Table table, Carriers::Transports transports, Policy policy)
     : tables_{std::move(table)},
-      carriers_(std::move(transports), std::move(options.on_device)),
-      terms_(std::move(options.terms)),
+      carriers_(std::move(transports), std::move(policy.on_device)),
+      terms_(std::move(policy.terms)),
       ranking_(tables_, carriers_, terms_),
-      composer_(ranking_, carriers_, options.compositions),
-      assumptions_(std::move(options.assumptions)),
+      composer_(ranking_, carriers_, policy.compositions),
+      assumptions_(std::move(policy.assumptions)),
       cache_(tables_.front().edges()) {}
 
 std::uint32_t Planner::add_rules(const std::string& text) {

@@ -49,15 +49,15 @@ class PlanCache {
 
 class Planner {
  public:
-  struct Options {
-    Composer::Options compositions;
+  struct Policy {
+    Composer::Hierarchy compositions;
     Ranking::Terms terms;
     Carriers::OnDevice on_device;
     // What plans for other machines take for granted, for explain().
     std::vector<std::string> assumptions;
   };
   // `transports`: those that may be used for host memory, in order of preference.
-  Planner(select::Table table, Carriers::Transports transports, Options options);
+  Planner(select::Table table, Carriers::Transports transports, Policy policy);
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 

@@ -38,29 +38,28 @@ constexpr std::size_t kMostNames = 1 << 16;
 
 }  // namespace
 
-Tuner::Tuner(const Options& options, Search search)
-    : options_(options), search_(std::move(search)), sampler_(options.steps) {
-  if (options_.log.empty()) return;
+Tuner::Tuner(const Study& study, Search search) : study_(study), search_(std::move(search)), sampler_(study.steps) {
+  if (study_.log.empty()) return;
   if (const auto found = found_before()) {
     search_.end_with(*found);
     is_to_tell_ = true;
     RODA_LOG(info, "autotuning: {} has what was found for such a job; without that file it is looked for anew",
-             options_.log);
+             study_.log);
     return;
   }
-  log_.open(options_.log, std::ios::trunc);
+  log_.open(study_.log, std::ios::trunc);
   log_ << kHeader << '\n' << std::flush;
-  if (!log_) RODA_LOG(warning, "HOROVOD_AUTOTUNE_LOG: {} can't be written; tuning goes on without", options_.log);
+  if (!log_) RODA_LOG(warning, "HOROVOD_AUTOTUNE_LOG: {} can't be written; tuning goes on without", study_.log);
 }
 
 // A file that somebody else has written, or not to its end, has nothing.
 std::optional<Tuning> Tuner::found_before() const {
-  std::ifstream file(options_.log);
+  std::ifstream file(study_.log);
   std::string row, last;
   if (!std::getline(file, row) || row != kHeader) return std::nullopt;
   while (std::getline(file, row)) last = row;
   const std::vector<std::string> cells = cells_of(last);
-  if (cells.size() <= kSelect || cells[kJob].empty() || cells[kJob] != options_.job) return std::nullopt;
+  if (cells.size() <= kSelect || cells[kJob].empty() || cells[kJob] != study_.job) return std::nullopt;
   const auto number = [&](std::size_t cell) { return std::max(std::strtod(cells[cell].c_str(), nullptr), 0.0); };
   Tuning found;
   found.hold_us = static_cast<std::uint32_t>(std::llround(number(kCycleTime) * 1000));
@@ -84,14 +83,14 @@ std::optional<Tuning> Tuner::launched(std::size_t bytes, double now_us) {
   std::nth_element(samples_.begin(), samples_.begin() + kSamples / 2, samples_.end());
   const double score = samples_[kSamples / 2];
   samples_.clear();
-  if (discarded_ < options_.warmup) {
+  if (discarded_ < study_.warmup) {
     ++discarded_;
     return std::nullopt;
   }
   const Tuning measured = search_.trial();
   search_.scored(score);
   write(measured, score, "");
-  if (search_.is_over()) write(search_.trial(), search_.best_score(), options_.job);
+  if (search_.is_over()) write(search_.trial(), search_.best_score(), study_.job);
   if (search_.trial() == measured) {
     sampler_.restart();
     return std::nullopt;
@@ -107,7 +106,7 @@ void Tuner::in_force() {
 
 void Tuner::write(const Tuning& t, double score, std::string_view job) {
   if (!log_.is_open()) return;
-  log_ << roda::format("{},{},{},{},{},{},{}\n", options_.fixed_columns, t.hold_us / 1000.0,
+  log_ << roda::format("{},{},{},{},{},{},{}\n", study_.fixed_columns, t.hold_us / 1000.0,
                        static_cast<double>(t.threshold) / kMebi, score, t.outstanding, job, t.select)
        << std::flush;
 }

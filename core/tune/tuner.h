@@ -46,14 +46,14 @@ class Sampler {
 
 class Tuner {
  public:
-  struct Options {
+  struct Study {
     int warmup = 3;             // scores that are discarded
     int steps = 10;             // in a sample
     std::string log;            // path; empty: none. Truncated, unless it has what was found for such a job
     std::string fixed_columns;  // of the log: the values that Horovod's log has first
     std::string job;            // of which kind it is, without commas
   };
-  Tuner(const Options& options, Search search);
+  Tuner(const Study& study, Search search);
 
   // Tensors of one bucket: what the sampler is told. What is to be in force from now on, if that is news: the caller
   // puts it into the log of the ranks, and says in_force() when it comes from there.
@@ -69,7 +69,7 @@ class Tuner {
   std::optional<Tuning> found_before() const;
   void write(const Tuning& tuning, double score, std::string_view job);
 
-  const Options options_;
+  const Study study_;
   Search search_;
   Sampler sampler_;
   std::vector<double> samples_;

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "plugins/base/status.h"
 
@@ -13,6 +14,10 @@ namespace roda {
 
 using Bytes = std::span<const std::uint8_t>;
 using Digest = std::array<std::uint8_t, 32>;
+
+inline Bytes bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
 
 // Over the concatenation of the parts.
 Status hmac_sha256(Bytes key, std::initializer_list<Bytes> parts, Digest* digest);

@@ -21,8 +21,8 @@ constexpr char kLetters[] = "TDIWEF";
 
 std::atomic<int> g_rank{-1};
 
-Options read_environment() {
-  Options read;
+Verbosity read_environment() {
+  Verbosity read;
   const char* name = std::getenv("HOROVOD_LOG_LEVEL");
   for (int i = 0; name != nullptr && i < static_cast<int>(std::size(kNames)); ++i) {
     if (strcasecmp(name, kNames[i]) == 0) read.level = static_cast<Level>(i);
@@ -34,7 +34,7 @@ Options read_environment() {
 
 std::string prefix(Level level, const char* file, int line) {
   std::string out = "[";
-  if (!options().hides_time) {
+  if (!verbosity().hides_time) {
     timeval now{};
     gettimeofday(&now, nullptr);
     tm local{};
@@ -69,8 +69,8 @@ void emit(Level level, std::string line) {
 
 }  // namespace
 
-Options& options() {
-  static Options read = read_environment();
+Verbosity& verbosity() {
+  static Verbosity read = read_environment();
   return read;
 }
 

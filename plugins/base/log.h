@@ -17,17 +17,17 @@ namespace roda::logging {
 enum class Level : int { trace, debug, info, warning, error, fatal };
 
 // What the environment says, read once, at the first message.
-struct Options {
+struct Verbosity {
   Level level = Level::warning;  // HOROVOD_LOG_LEVEL: a name in any case; an unknown one is `warning`
   bool hides_time = false;       // HOROVOD_LOG_HIDE_TIME: a number above 0
 };
 // Tests change it, before there are threads.
-Options& options();
+Verbosity& verbosity();
 
 // -1: no rank yet.
 void set_rank(int rank);
 
-inline bool enabled(Level level) { return level >= options().level; }
+inline bool enabled(Level level) { return level >= verbosity().level; }
 
 // Writes whatever the level says, without asking enabled(). `file` is cut to its last component; line 0 leaves the line
 // number out, for texts that come from a named component.

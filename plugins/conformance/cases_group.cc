@@ -74,8 +74,7 @@ void subgroups(Env& env) {
   std::vector<std::unique_ptr<Group>> pairs;
   for (int low = 0; low + 1 < env.size(); ++low) {
     if (env.rank() != low && env.rank() != low + 1) continue;
-    pairs.push_back(
-        std::make_unique<Group>(env, "pair" + std::to_string(low), Group::Options{.members = {low, low + 1}}));
+    pairs.push_back(std::make_unique<Group>(env, "pair" + std::to_string(low), Group::Spec{.members = {low, low + 1}}));
     check_members(env, *pairs.back(), low);
   }
   check_members(env, reversed, 2);

@@ -108,20 +108,20 @@ void Env::poll_until(const std::function<bool()>& done, const char* what) {
 }
 
 // Groups as the cases use them.
-Group::Group(Env& env, Options options, const std::string& name) : env_(env), name_(name) {
-  if (options.members.empty()) {
-    for (int i = 0; i < env.size(); ++i) options.members.push_back(i);
+Group::Group(Env& env, Spec spec, const std::string& name) : env_(env), name_(name) {
+  if (spec.members.empty()) {
+    for (int i = 0; i < env.size(); ++i) spec.members.push_back(i);
   }
-  members_.assign(options.members.begin(), options.members.end());
+  members_.assign(spec.members.begin(), spec.members.end());
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), env.rank()) - members_.begin());
-  key_ = name + "#" + std::to_string(options.generation);
+  key_ = name + "#" + std::to_string(spec.generation);
   desc_.struct_size = sizeof desc_;
   desc_.rank = rank_;
   desc_.size = size();
   desc_.world_ranks = members_.data();
   desc_.name = name_.c_str();
-  desc_.generation = options.generation;
-  desc_.timeout_ns = options.timeout_ns;
+  desc_.generation = spec.generation;
+  desc_.timeout_ns = spec.timeout_ns;
   desc_.has_device = env.placement().device != nullptr ? 1 : 0;
   desc_.device = env.placement().number;
   desc_.exchange = {sizeof desc_.exchange, 0, this, &exchange_put, &exchange_get};

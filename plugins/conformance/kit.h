@@ -192,19 +192,19 @@ struct Result {
 
 class Group {
  public:
-  struct Options {
+  struct Spec {
     std::vector<int> members;  // world ranks; empty: all
     std::uint64_t generation = 1;
     std::uint64_t timeout_ns = 0;
     bool form = true;  // wait until it is formed
   };
   // By way of the other constructor, so that one that fails to form is destroyed.
-  Group(Env& env, const std::string& name, const Options& options) : Group(env, options, name) {
-    if (!options.form) return;
+  Group(Env& env, const std::string& name, const Spec& spec) : Group(env, spec, name) {
+    if (!spec.form) return;
     const Result result = form();
     CHECK(result.code == RODA_OK, "forming group %s: %d %s", name_.c_str(), result.code, result.error.message);
   }
-  Group(Env& env, const std::string& name) : Group(env, name, Options{}) {}
+  Group(Env& env, const std::string& name) : Group(env, name, Spec{}) {}
   ~Group() noexcept(false);  // settling is checked like all else
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -320,7 +320,7 @@ class Group {
     if (code < 0) std::snprintf(error->message, sizeof error->message, "'%s' is longer than the room for it", key);
     return code;
   }
-  Group(Env& env, Options options, const std::string& name);  // not formed
+  Group(Env& env, Spec spec, const std::string& name);  // not formed
   template <typename Call>
   void retry(const char* what, Call&& call) {
     must(what, [&](roda_error* error) {

@@ -68,12 +68,13 @@ class Forming {
   // Once the group has formed.
   const Contact& own() const { return own_.contact; }
   // Group ranks that have not come yet.
-  std::vector<int> missing() const { return verdict_.has_value() ? up_.missing() : cards_.missing(); }
+  std::vector<int> missing() const {
+    if (verdict_.has_value()) return up_.missing();
+    const std::vector<int> silent = cards_.missing();
+    return silent.empty() && state_.rank() > 0 ? std::vector<int>{0} : silent;  // whose verdict all wait for
+  }
 
  private:
-  static Bytes bytes_of(const std::string& text) {
-    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-  }
   bool judge() {
     constexpr const char* kVerdict = "tcp.verdict";
     Verdict verdict;

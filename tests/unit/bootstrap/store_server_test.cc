@@ -420,7 +420,7 @@ TEST_F(StoreServerTest, AShortSecretStartsNoServer) {
 }
 
 class Quiet : public ::testing::Environment {
-  void SetUp() override { logging::options().level = logging::Level::error; }
+  void SetUp() override { logging::verbosity().level = logging::Level::error; }
 };
 const auto* const kQuiet = ::testing::AddGlobalTestEnvironment(new Quiet);
 

@@ -29,9 +29,9 @@ class ControlPlanes : public testing::TestWithParam<Shape> {
     const auto statuses = on_ranks(size(), [&](int rank) {
       const Topology topology = topology_of(GetParam().hosts, GetParam().per_host);
       std::unique_ptr<ControlPlane> plane;
-      ControlPlane::Options options = options_for_test();
-      options.fan_out = GetParam().fan_out;
-      RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology, rank, options, &plane));
+      ControlPlane::Membership membership = membership_for_test();
+      membership.fan_out = GetParam().fan_out;
+      RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology, rank, membership, &plane));
       use(rank, *plane);
       // What this rank queued for others must leave before its links do.
       ++done_;
@@ -152,7 +152,7 @@ TEST(ControlPlane, AnyThreadSeesTheEndOfALinkBeforeWhatItBroughtIsRead) {
   std::atomic<bool> works{false}, is_seen{false};
   const auto statuses = on_ranks(2, [&](int rank) {
     std::unique_ptr<ControlPlane> plane;
-    RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology_of(2, 1), rank, options_for_test(), &plane));
+    RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology_of(2, 1), rank, membership_for_test(), &plane));
     if (rank == 1) {
       while (!works) std::this_thread::yield();
       plane->abort(Status::peer(7, "a third rank died"));
@@ -179,7 +179,7 @@ TEST(ControlPlane, AnAbortLeavesAFullLink) {
   const std::vector<negotiate::Request> requests = large_requests();
   const auto statuses = on_ranks(2, [&](int rank) {
     std::unique_ptr<ControlPlane> plane;
-    RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology_of(2, 1), rank, options_for_test(), &plane));
+    RODA_RETURN_IF_ERROR(ControlPlane::connect(store, topology_of(2, 1), rank, membership_for_test(), &plane));
     if (rank == 1) {
       constexpr std::size_t kMoreThanBuffersTake = 15u << 20;
       for (std::size_t said = 0; said < kMoreThanBuffersTake;) {

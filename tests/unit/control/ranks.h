@@ -37,7 +37,7 @@ inline Topology topology_of(int hosts, int per_host) {
   return topology;
 }
 
-inline ControlPlane::Options options_for_test() {
+inline ControlPlane::Membership membership_for_test() {
   const std::array<std::uint8_t, 16> secret{1, 2, 3};
   return {"test", "127.0.0.1", "here", Secret(secret), soon()};
 }

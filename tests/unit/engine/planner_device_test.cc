@@ -43,7 +43,7 @@ struct Wish {
 };
 
 Planner planner(const Wish& wish = {}) {
-  Planner::Options options;
+  Planner::Policy options;
   options.terms.in_rank_order = wish.deterministic;
   options.compositions.always_hierarchical_allreduce = options.compositions.always_hierarchical_allgather =
       wish.is_asked_for;

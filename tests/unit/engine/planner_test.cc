@@ -37,7 +37,7 @@ Planner planner(const std::string& rules = "", bool always = false) {
   std::string error;
   const auto user = select::Table::parse(rules, &error);
   EXPECT_TRUE(user.has_value()) << error;
-  return {select::Table::defaults().overridden_by(*user), {&kNear, &kFar}, Planner::Options{{always, always}}};
+  return {select::Table::defaults().overridden_by(*user), {&kNear, &kFar}, Planner::Policy{{always, always}}};
 }
 
 // Hosts with so many ranks each. Shapes live as long as the test program.
@@ -302,7 +302,7 @@ TEST(Planner, HostsWithOneRankEachAreFlat) {
 TEST(Planner, NothingFasterInsideAHostMeansFlatUnlessAskedFor) {
   Planner flat{select::Table::defaults(), {&kFar}, {}};
   EXPECT_EQ(described(std::move(flat), allreduce(64 << 20, {2, 2})), "allreduce by far/ring");
-  Planner forced{select::Table::defaults(), {&kFar}, Planner::Options{{true, true}}};
+  Planner forced{select::Table::defaults(), {&kFar}, Planner::Policy{{true, true}}};
   EXPECT_EQ(described(std::move(forced), allreduce(64 << 20, {2, 2})),
             "reducescatter on each host by far/ring, then allreduce across hosts by far/ring, then allgather on each "
             "host by far/ring");
@@ -388,7 +388,7 @@ TEST(Planner, SaysWhyThereIsNoFormat) {
 TEST(Planner, LeavesFormatsToTheLinkWhereItIsAsked) {
   const std::string rule = "allreduce@between = far/ordered/auto";
   const auto planned = [&](double gbits, std::size_t bytes, double most_error = 1, std::vector<int> hosts = {2, 2}) {
-    Planner::Options options;
+    Planner::Policy options;
     options.terms.most_error = most_error;
     Planner p(select::Table::defaults().overridden_by(*select::Table::parse(rule, nullptr)), {&kNear, &kFar}, options);
     p.use_link({gbits * 1e9 / 8, 1, "measured"});
@@ -415,7 +415,7 @@ TEST(Planner, LeavesFormatsToTheLinkWhereItIsAsked) {
 }
 
 TEST(Planner, RefusesWhatIsAboveTheUsersBound) {
-  Planner::Options options;
+  Planner::Policy options;
   options.terms.most_error = 0.01;
   Planner p(select::Table::defaults(), {&kNear, &kFar}, options);
   const auto planned = [&](std::vector<int> hosts, std::int32_t format) {

@@ -47,7 +47,7 @@ SearchOptions one_choice() {
 TEST(Tuner, ProposesMeasuresAndWritesWhatItFound) {
   const Folder folder;
   const std::string path = folder.path() + "/tuning.csv";
-  Tuner::Options options;
+  Tuner::Study options;
   options.warmup = 2;
   options.steps = 3;
   options.log = path;
@@ -69,8 +69,8 @@ TEST(Tuner, ProposesMeasuresAndWritesWhatItFound) {
                                       "0,1,0,1,0,1,20000,4,4 ranks,"}));
 }
 
-Tuner::Options short_options(const Folder& folder) {
-  Tuner::Options options;
+Tuner::Study short_options(const Folder& folder) {
+  Tuner::Study options;
   options.warmup = 0;
   options.steps = 1;
   options.log = folder.path() + "/tuning.csv";
@@ -93,7 +93,7 @@ SearchOptions one_rule() {
 
 TEST(Tuner, BeginsWithWhatAJobOfItsKindHasFound) {
   const Folder folder;
-  const Tuner::Options options = short_options(folder);
+  const Tuner::Study options = short_options(folder);
   const Tuning found{3u << 19, 1500, 4, "allreduce:0-8[2] = shm/direct, */ring"};
   {
     Tuner first(options, Search({1u << 20, 0, 2, ""}, one_rule()));
@@ -117,7 +117,7 @@ TEST(Tuner, BeginsWithWhatAJobOfItsKindHasFound) {
 
 TEST(Tuner, LooksAnewWhereTheLogIsOfAnotherJobOrNotWhole) {
   const Folder folder;
-  Tuner::Options options = short_options(folder);
+  Tuner::Study options = short_options(folder);
   std::vector<std::string> whole;
   const auto runs_through = [&](const std::vector<std::string>& lines) {
     write_lines(options.log, lines);
@@ -142,7 +142,7 @@ TEST(Tuner, LooksAnewWhereTheLogIsOfAnotherJobOrNotWhole) {
 
 // What was proposed takes its time through the ranks' log: until then nothing is measured.
 TEST(Tuner, WaitsUntilAProposalIsInForce) {
-  Tuner::Options options;
+  Tuner::Study options;
   options.warmup = 0;
   options.steps = 1;
   Tuner tuner(options, Search({1u << 20, 0, 2, ""}, one_choice()));
@@ -157,7 +157,7 @@ TEST(Tuner, WaitsUntilAProposalIsInForce) {
 }
 
 TEST(Tuner, GoesOnWithoutALogThatCannotBeWritten) {
-  Tuner::Options options;
+  Tuner::Study options;
   options.log = "/no such folder/tuning.csv";
   Tuner tuner(options, Search({1u << 20, 0, 2, ""}, one_choice()));
   Training training;
