@@ -43,7 +43,7 @@ Status Rendezvous::come_together(engine::Parts* own) const {
   const Topology& topology = own->topology;
   RODA_RETURN_IF_ERROR(connect_store("127.0.0.1", server_->address().port(), kSecret, kStart, &own->store));
   RODA_RETURN_IF_ERROR(own->store->enter(own->job_key, own->rank));
-  control::ControlPlane::Options options;
+  control::ControlPlane::Membership options;
   options.key = own->job_key + "/control";
   options.address = own->address;
   options.host = topology.host_of(own->rank).name;

@@ -24,7 +24,7 @@ bool matches(const std::string& text, const std::string& pattern) {
 class LogTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    options() = {.level = Level::trace};
+    verbosity() = {.level = Level::trace};
     set_rank(-1);
   }
 };
@@ -41,7 +41,7 @@ TEST_F(LogTest, LineHasTimeLevelPlaceAndRank) {
 }
 
 TEST_F(LogTest, TimeCanBeHiddenAndNoRankLeavesTheBracketOut) {
-  options().hides_time = true;
+  verbosity().hides_time = true;
   testing::internal::CaptureStderr();
   RODA_LOG(warning, "careful");
   write_text(Level::error, "gloo", 0, "from a plugin with {} braces");
@@ -65,14 +65,14 @@ TEST_F(LogTest, LevelsUpToInfoGoToStdoutOthersToStderr) {
 }
 
 TEST_F(LogTest, ArgumentsAreNotEvaluatedWhenOff) {
-  options().level = Level::error;
+  verbosity().level = Level::error;
   int evaluated = 0;
   RODA_LOG(warning, "{}", ++evaluated);
   EXPECT_EQ(evaluated, 0);
 }
 
 TEST_F(LogTest, ThreadsDoNotMixLines) {
-  options().hides_time = true;
+  verbosity().hides_time = true;
   testing::internal::CaptureStdout();
   std::vector<std::thread> threads;
   for (char letter : {'a', 'b', 'c', 'd'}) {
@@ -107,7 +107,7 @@ TEST(LogDeathTest, EnvironmentIsReadAtTheFirstMessage) {
 TEST(LogDeathTest, AnUnknownLevelIsWarning) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   setenv("HOROVOD_LOG_LEVEL", "verbose", 1);
-  EXPECT_EXIT(std::exit(options().level == Level::warning ? 7 : 1), testing::ExitedWithCode(7), "");
+  EXPECT_EXIT(std::exit(verbosity().level == Level::warning ? 7 : 1), testing::ExitedWithCode(7), "");
   unsetenv("HOROVOD_LOG_LEVEL");
 }
 
