@@ -185,7 +185,7 @@ void Flight::fill(std::int32_t set, std::span<engine::Operation> operations) {
     request.collective = call_.collective;
     request.name = call_.collective == RODA_JOIN ? engine::kJoinName : engine::kBarrierName;
     if (is_nothing(call_)) continue;
-    request.name = call_.name + (call_.tensors > 1 ? "." + std::to_string(t) : "") + std::string(call_.longer, '_');
+    request.name = call_.name + (call_.tensors > 1 ? "." + std::to_string(t) : "");
     request.dtype = call_.dtype;
     request.op = call_.op;
     request.prescale = call_.prescale;

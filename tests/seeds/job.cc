@@ -105,7 +105,6 @@ Call draw_kind(Draw& draw, const Job& job, std::size_t number) {
   const std::uint32_t input = static_cast<std::uint32_t>(roda_collective_of(call.collective)->input);
   call.width = std::array<std::int64_t, 4>{1, 1, 3, input == RODA_WHOLE ? 0 : 2}[draw_below(draw, 4)];
   if (draw_one_in(draw, 4)) call.tensors = 2 + draw_below(draw, 3);
-  if (draw_one_in(draw, 12)) call.longer = draw_one_in(draw, 2) ? 3'000 : 60'000;
   const bool is_whole = call.collective == RODA_ALLREDUCE || call.collective == RODA_BROADCAST;
   (is_whole ? call.is_in_place : call.gives_memory) = draw_one_in(draw, 3);
   return call;
@@ -113,7 +112,7 @@ Call draw_kind(Draw& draw, const Job& job, std::size_t number) {
 
 void make_odd(Draw& draw, Call* call) {
   using Oddity = Call::Oddity;
-  if (call->members.size() < 2 || call->collective == RODA_BARRIER || call->longer != 0) return;
+  if (call->members.size() < 2 || call->collective == RODA_BARRIER) return;
   std::vector<Oddity> oddities{Oddity::kDtype, Oddity::kCollective};
   const bool combines = roda_collective_is(call->collective, RODA_COMBINES) != 0;
   if (combines) oddities.insert(oddities.end(), {Oddity::kRows, Oddity::kOp, Oddity::kFactor});

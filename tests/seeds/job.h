@@ -25,7 +25,6 @@ struct Call {
   double prescale = 1, postscale = 1;
   bool is_in_place = false, gives_memory = false;  // the caller's own, where the engine would make a result
   std::size_t tensors = 1;                         // several are a group
-  std::size_t longer = 0;                          // bytes behind the name: the log fills sooner
   // The rank that asks for something else, so that the call fails on all; -1: all agree.
   std::int32_t odd = -1;
   enum class Oddity : std::uint8_t { kDtype, kRows, kRoot, kOp, kFactor, kCollective };

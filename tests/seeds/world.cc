@@ -414,7 +414,6 @@ class World {
   Outcome outcome_;
 };
 
-// Whether the rank has an engine.
 bool World::form(std::size_t at) {
   engine::Parts own;
   own.knobs = knobs_of(seed_, hosts_);
@@ -426,6 +425,7 @@ bool World::form(std::size_t at) {
   Status status = rendezvous_.come_together(&own);
   if (!status.ok()) {
     ended(at, Call{.name = "to start", .members = {}}, status);
+    blame_.add(own.rank);  // by others that have begun already
     return false;
   }
   status = engine::Environment::get().make_planner(own.knobs, {}, &own.planner);
