@@ -26,7 +26,7 @@ using engine::Engine;
 // All survivors are told of a death within this time: far less than any net under a missed wake-up takes.
 constexpr auto kTold = std::chrono::milliseconds(300);
 constexpr auto kQuiet = std::chrono::seconds(200);  // in which nothing at all happens
-constexpr std::uint64_t kMostSteps = 3'000'000, kMostStepsToBury = 300'000;
+constexpr std::uint64_t kMostSteps = 6'000'000, kMostStepsToBury = 300'000;
 
 class World;
 struct Listener {  // of a rank whose handles' ends are told
