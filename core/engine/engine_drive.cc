@@ -302,10 +302,12 @@ void Engine::hold_ready_tensors() {
   if (!hold_.is_on()) return;
   const auto now = Clock::now();
   for (const auto& [id, set] : launcher_.sets()) {
-    if (!negotiator_.holds_back(id)) {
+    const std::uint64_t ready = negotiator_.ready_count(id);
+    if (!negotiator_.holds_back(id) || set->flushed == ready) {  // said, and on its way through the log
       hold_.end(id);
     } else if (hold_.is_over(id, now)) {
-      announcer_.record().number(wire::Item::kFlush, id, negotiator_.ready_count(id));
+      announcer_.record().number(wire::Item::kFlush, id, ready);
+      set->flushed = ready;
     }
   }
 }

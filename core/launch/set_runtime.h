@@ -143,6 +143,7 @@ class SetRuntime {
   // Every launch up to this one ended here.
   std::uint64_t completed() const { return completed_; }
   std::uint64_t reported = 0;  // what the log knows of it
+  std::uint64_t flushed = 0;   // of its ready tensors so many wait for no others, as this rank has said
 
  private:
   struct Group;

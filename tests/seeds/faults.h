@@ -48,7 +48,7 @@ inline std::vector<Fault> draw_faults(Draw& draw, int ranks, int hosts) {
       add(hosts > 1 ? Kind::kHostLost : Kind::kDeath, static_cast<std::size_t>(hosts > 1 ? hosts : ranks));
       break;
     case 5:
-      if (draw_one_in(draw, 6)) {  // long to play
+      if (ranks <= 5 && draw_one_in(draw, 6)) {  // long to play
         add(Kind::kStop, size, kStopped);
       } else if (hosts > 1) {
         add(Kind::kBreak, 1);

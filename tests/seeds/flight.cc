@@ -225,17 +225,17 @@ std::string Flight::check_one(const engine::Operation& op, std::size_t tensor) c
   std::int64_t count = 1;
   for (const std::int64_t size : op.result_shape) count *= size;
   if (count != static_cast<std::int64_t>(expected.size()) || op.result_shape.size() != op.request.shape.size()) {
-    return roda::format("{} has {} elements in place of {}", op.request.name, count, expected.size());
+    return roda::format("{} has {} elements in place of {}", call_.name, count, expected.size());
   }
   const auto* got = static_cast<const std::byte*>(op.result != nullptr ? op.result->data() : op.output);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double value = get(got + i * roda_dtype_size(call_.dtype), call_.dtype);
     if (is_right(value, expected[i])) continue;
-    return roda::format("{}[{}] is {} in place of {}", op.request.name, i, value, expected[i]);
+    return roda::format("{}[{}] is {} in place of {}", call_.name, i, value, expected[i]);
   }
   for (std::size_t from = 0; call_.collective == RODA_ALLTOALL && from < call_.members.size(); ++from) {
     if (op.received_splits.at(from) == rows_between(from, place_)) continue;
-    return roda::format("{} says that member {} has sent {} rows", op.request.name, from, op.received_splits[from]);
+    return roda::format("{} says that member {} has sent {} rows", call_.name, from, op.received_splits[from]);
   }
   return "";
 }

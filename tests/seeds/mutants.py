@@ -40,25 +40,83 @@ NO_FAULT = re.compile(
     r"|native_|stream|device|completion"  # neither loop nor tcp has collectives or memory of its own kind
 )
 
-# file: {line's text: why no seed can tell it from the original}
+# file: {line's text, behind the kind where it is of one: why no seed can tell it from the original}
 DROP_PULSES = "who drops the baton pulses, too"
+DEVICES = "of devices"
+OBSERVERS = "for observers"
+SAME = "either order, or either side of the limit, comes to the same"
+MORE = "more wakes, or more looks, than needed"
 EQUIVALENT: dict[str, dict[str, str]] = {
     "core/engine/engine.cc": {
-        "work = launcher_.moves_data() || !arm() || submissions_.has_news();": "the engine's thread wakes more often",
+        "work = launcher_.moves_data() || !arm() || submissions_.has_news();": MORE,
         "baton_.pulse();": DROP_PULSES,
         "bells_.wake_engine();": "let_go() wakes it, since the engine has stopped",
+        "swap: baton_.begin_turn();": SAME,
+        ": is_set_(microseconds >= 0), is_slept_(microseconds >= 1000), looks_(looks) {": SAME,
+        "counts = members[members.front() == last ? 1 : 0] == parts_.rank;": OBSERVERS,
     },
-    "core/engine/engine_drive.cc": {"baton_.pulse();": DROP_PULSES},
-    "core/control/host_segment.cc": {"if (!processes_[peer] && errno == ESRCH) {": "the peer is this process"},
+    "core/engine/engine_drive.cc": {
+        "baton_.pulse();": DROP_PULSES,
+        "swap: idle = turn_after_sleep(rang);": SAME,
+    },
+    "core/engine/engine_end.cc": {"baton_.pulse();": DROP_PULSES, "std::fflush(nullptr);": OBSERVERS},
+    "core/engine/baton.cc": {"event.events = engine_events;": MORE},
+    "core/engine/last_ranks.h": {
+        "swap: lateness.cause = {};": OBSERVERS,
+        "told_ = lateness;": OBSERVERS,
+        "if (watch_.steps() >= next_steps_ && at >= next_look_) look(at);": OBSERVERS,
+    },
+    "core/engine/bucket_demand.h": {
+        "std::erase_if(entries_, [set](const auto& entry) { return entry.first.set == set; });": DEVICES,
+    },
+    "core/control/host_segment.cc": {
+        "if (!processes_[peer] && errno == ESRCH) {": "the peer is this process",
+        "if (std::chrono::steady_clock::now() > deadline) {": SAME,
+        "return process.fd >= 0 && ::poll(&process, 1, limit_ms) > 0;": SAME,
+        "swap: presences_[self].reset(ends[0]);": SAME,
+        "maps_segment = line.find(kLabel) != std::string::npos;": OBSERVERS,
+    },
+    "core/control/log_ring.h": {"known_slowest_ = slowest();": MORE},
     "core/negotiate/negotiator.cc": {
         "set->filling.close(count);": "of buckets on devices",
         "outcome->announced(slot.agreed->name, slot.agreed->collective, ranks);": "for the timeline",
         "if (bits.last >= 0) speaks_ = bits.last;": "for the report of late ranks",
+        "outcome->complete(*slot.agreed, speaks_);": OBSERVERS,
+        "swap: set->joined.clear();": SAME,
+        "swap: set->cache.touch(bit);": SAME,
+        "swap: leaving_.erase(found);": SAME,
     },
+    "core/negotiate/bucket.cc": {"swap: hash.add(static_cast<std::uint64_t>(terms.collective));": SAME},
+    "core/negotiate/members.h": {"next = static_cast<std::size_t>(last) + 1;": MORE},
     "core/submit/operation.cc": {
         "request.shape.clear();": "who submits gives it a shape",
+        "request.splits.clear();": "who submits gives it splits",
+        "swap: request.group = {};": SAME,
         "if (has_order && stream == nullptr && completion != nullptr) {": "of tensors on devices",
     },
+    "core/submit/submissions.cc": {
+        "earliest->next_submitted = submitted_.load(std::memory_order_relaxed);": "the exchange loads it, too",
+    },
+    "core/launch/launcher.cc": {
+        "owner_->finished(run, status, false);": DEVICES,
+        "swap: sets_.clear();": SAME,
+        "swap: moved = true;": SAME,
+    },
+    "core/launch/payload.cc": {"const bool stays_here = means_.buffers != nullptr || size() == 1;": DEVICES},
+    "core/execute/memory.cc": {
+        "made->memory.struct_size = sizeof made->memory;": "for plugins newer than these",
+        "std::erase_if(outgrown_, is_lent);": "loop and tcp lend nothing",
+    },
+    "core/execute/pack.cc": {
+        "swap: in_.clear();": SAME,
+        "const bool doubles = done > 0 && !queue_.is_host();": DEVICES,
+    },
+    "core/execute/schedule/program_stage.cc": {
+        "if (effort.moves == before || effort.budget == 0) break;": "a turn moves more, or less",
+        "const int kind = args.queue == nullptr ? int{RODA_MEMORY_HOST} : args.queue->memory_kind();": DEVICES,
+    },
+    "core/execute/schedule/run.h": {"swap: find_far_peers();": SAME},
+    "core/execute/schedule/lane_run.cc": {"swap: push(request, bytes);": SAME, "swap: state_.posted += bytes;": SAME},
 }
 
 
@@ -216,7 +274,8 @@ class Workshop:
     def judge(self, number: int, seconds: int) -> tuple[str, str]:
         """The verdict on a mutant, and what was seen."""
         mutant = self.mutants[number]
-        reason = EQUIVALENT.get(mutant.file, {}).get(mutant.code[0].strip())
+        reasons, line = EQUIVALENT.get(mutant.file, {}), mutant.code[0].strip()
+        reason = reasons.get(line) or reasons.get(f"{mutant.kind}: {line}")
         if reason:
             return "equivalent", reason
         seen = self.play(number, seconds)

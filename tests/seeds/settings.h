@@ -1,6 +1,7 @@
 // Where a job's ranks lie, and its settings, which follow from the seed's number.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -10,6 +11,8 @@
 #include "algorithms/topology/topology.h"
 #include "core/knobs/knobs.h"
 #include "tests/seeds/faults.h"
+#include "tests/seeds/job.h"
+#include "tests/seeds/world.h"
 
 namespace roda::seeds {
 
@@ -42,6 +45,17 @@ inline Knobs knobs_of(std::uint64_t seed, int hosts) {
   const Knobs knobs = Knobs::from_environment(get, &status);
   if (!status.ok()) throw std::runtime_error(status.message());
   return knobs;
+}
+
+// The job, or what is left of it, and on how many hosts.
+inline int draw_world(Draw& draw, const Play& what, Job* job) {
+  const bool is_large = draw_one_in(draw, 10);
+  const int ranks = 2 + static_cast<int>(draw_below(draw, is_large ? kMostRanks - 1 : 4));
+  const int hosts = draw_one_in(draw, 2) ? 1 : 1 + static_cast<int>(draw_below(draw, is_large ? 8 : 3));
+  *job = draw_job(draw, ranks, 5 + draw_below(draw, 40));
+  const int kept = what.ranks != 0 ? std::min(what.ranks, ranks) : ranks;
+  if (kept < ranks || !what.calls.empty()) *job = cut_job(*job, kept, what.calls);
+  return std::min({hosts, job->ranks, what.hosts != 0 ? what.hosts : hosts});
 }
 
 inline Topology lay_out(int ranks, int hosts) {

@@ -26,11 +26,10 @@ using engine::Engine;
 // All survivors are told of a death within this time: far less than any net under a missed wake-up takes.
 constexpr auto kTold = std::chrono::milliseconds(300);
 constexpr auto kQuiet = std::chrono::seconds(200);  // in which nothing at all happens
-constexpr std::uint64_t kMostSteps = 3'000'000, kMostStepsToBury = 300'000;
+constexpr std::uint64_t kMostSteps = 6'000'000, kMostStepsToBury = 300'000;
 
 class World;
-// Of a rank whose handles' ends are told.
-struct Listener {
+struct Listener {  // of a rank whose handles' ends are told
   World* world;
   std::size_t at;
 };
@@ -40,14 +39,7 @@ class World {
   explicit World(const Play& what)
       : seed_(what.seed), tells_(what.tells), machine_(what.seed + what.schedule * 0x9e3779b97f4a7c15u) {
     Draw draw(what.seed);
-    const bool is_large = draw_one_in(draw, 10);
-    const int ranks = 2 + static_cast<int>(draw_below(draw, is_large ? kMostRanks - 1 : 4));
-    hosts_ = draw_one_in(draw, 2) ? 1 : std::min(1 + static_cast<int>(draw_below(draw, is_large ? 8 : 3)), ranks);
-    job_ = draw_job(draw, ranks, 5 + draw_below(draw, 40));
-    if (what.ranks != 0 || !what.calls.empty()) {
-      job_ = cut_job(job_, what.ranks != 0 ? std::min(what.ranks, ranks) : ranks, what.calls);
-    }
-    hosts_ = std::min({hosts_, job_.ranks, what.hosts != 0 ? what.hosts : hosts_});
+    hosts_ = draw_world(draw, what, &job_);
     if (what.has_faults) faults_ = draw_faults(draw, job_.ranks, hosts_);
     outcome_.ranks = job_.ranks;
     outcome_.hosts = hosts_;
@@ -97,7 +89,6 @@ class World {
     if (outcome_.wrong.empty()) outcome_.wrong = how;
   }
 
-  // After each step.
   void look() {
     steps_formed_ += formed_ == ranks_.size() ? 1 : 0;
     const auto is_due = [this](const Fault& f) {
@@ -186,6 +177,7 @@ class World {
     rank.is_done = true;
     if (all_done()) machine_.ring(&formed_, SIZE_MAX);
     while (!all_done() && !machine_.is_burying()) machine_.sleep({}, &formed_, Time::max(), true);
+    if (at == 0) rest();
     rank.engine->shutdown("called hvd.shutdown()");
     note(at, "has shut down");
     rank.engine.reset();
@@ -197,8 +189,14 @@ class World {
     machine_.ring(&formed_, SIZE_MAX);
   }
 
+  // Engines that have nothing to do sleep; one that spins takes 50,000 steps meanwhile.
+  void rest() {
+    const std::uint64_t most = machine_.steps() + 20'000;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (machine_.steps() > most && blame_.is_none()) fail("idle engines do not sleep");
+  }
+
   bool form(std::size_t at);
-  // The store, which is a launcher's.
   void serve() {
     rendezvous_.serve(machine_, &formed_, [this] {
       return std::ranges::all_of(ranks_, [](const Rank& rank) { return !rank.is_alive || rank.is_through; });
@@ -225,7 +223,8 @@ class World {
     }
     const bool is_limited = !may_wait(rank) || draw_one_in(machine_.draw(), 4);
     const auto limit = is_limited ? static_cast<std::int64_t>(draw_below(machine_.draw(), 5000)) : -1;
-    rank.engine->wait(rank.pending.front().state, limit);
+    if (!rank.engine->wait(rank.pending.front().state, limit) && limit < 0)
+      fail(roda::format("rank {}: a wait without a limit ends before its handle", at));
   }
   // A wait without a limit is for the first call, and only where all before it are submitted, so that programs do not
   // wait for each other in a ring.
@@ -239,7 +238,8 @@ class World {
     for (const Rank::Pending& pending : rank.pending) taken.push_back(pending.flight->call().name);
     for (std::size_t i = 0; i < rank.left.size() && choices.size() < 4; ++i) {
       if (job_.calls[rank.left[i]].is_fence()) {
-        if (i == 0 && rank.pending.empty()) choices.push_back(i);
+        const bool may_be = rank.pending.empty() || job_.calls[rank.left[i]].adds_set;
+        if (i == 0 && may_be) choices.push_back(i);
         break;
       }
       const std::string& name = job_.calls[rank.left[i]].name;
@@ -414,7 +414,6 @@ class World {
   Outcome outcome_;
 };
 
-// Whether the rank has an engine.
 bool World::form(std::size_t at) {
   engine::Parts own;
   own.knobs = knobs_of(seed_, hosts_);
@@ -426,6 +425,7 @@ bool World::form(std::size_t at) {
   Status status = rendezvous_.come_together(&own);
   if (!status.ok()) {
     ended(at, Call{.name = "to start", .members = {}}, status);
+    blame_.add(own.rank);  // by others that have begun already
     return false;
   }
   status = engine::Environment::get().make_planner(own.knobs, {}, &own.planner);
