@@ -19,8 +19,9 @@ struct Fault {
   std::chrono::milliseconds time{};  // of a pause, which the job survives, or a stop
 };
 
-// A rank that stops for so long may be given up, and is within kGivenUp where others wait for it.
-inline constexpr std::chrono::seconds kStallLimit{40}, kGivenUp{50}, kStopped{70};
+// A rank that stops for so long may be given up, and is within kGivenUp where others wait for it: a rank that is heard
+// through seven hosts gives those two seconds each to say what they know.
+inline constexpr std::chrono::seconds kStallLimit{40}, kGivenUp{60}, kStopped{70};
 
 inline std::vector<Fault> draw_faults(Draw& draw, int ranks, int hosts) {
   using Kind = Fault::Kind;
@@ -48,7 +49,7 @@ inline std::vector<Fault> draw_faults(Draw& draw, int ranks, int hosts) {
       add(hosts > 1 ? Kind::kHostLost : Kind::kDeath, static_cast<std::size_t>(hosts > 1 ? hosts : ranks));
       break;
     case 5:
-      if (ranks <= 5 && draw_one_in(draw, 6)) {  // long to play
+      if (draw_one_in(draw, 6)) {  // long to play
         add(Kind::kStop, size, kStopped);
       } else if (hosts > 1) {
         add(Kind::kBreak, 1);
