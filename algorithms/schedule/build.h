@@ -27,8 +27,8 @@ inline Step get(int from, Range dst, Range src) { return {StepKind::kGet, from, 
 inline Step get_reduce(int from, Range dst, Range src) { return {StepKind::kGetReduce, from, src, dst}; }
 inline Step put(int to, Range dst, Range src) { return {StepKind::kPut, to, src, dst}; }
 inline Step dots(Range dst, Range first, Range second) { return {StepKind::kDots, 0, first, dst, 0, second}; }
-inline Step round(Range both, std::int32_t format) {
-  return {.kind = StepKind::kRound, .dst = both, .format = format, .is_lossy = true};
+inline Step round(Range both, std::int32_t format, std::int32_t lost_of = 1) {
+  return {.kind = StepKind::kRound, .dst = both, .format = format, .lost_of = lost_of};
 }
 inline Step weigh(Range dst, Range first, Range second) { return {StepKind::kWeigh, 0, first, dst, 0, second}; }
 inline Step signal(int to, int index = 0) { return {StepKind::kSignal, to, nothing(), nothing(), index}; }

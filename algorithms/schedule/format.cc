@@ -59,7 +59,8 @@ std::vector<Step> one_chunk_each(const std::vector<Step>& steps) {
 // One lane. A chunk that came by a formatted message is rounded already, until it is written over.
 class Formatter {
  public:
-  Formatter(const std::vector<Step>& steps, std::int32_t format) : steps_(steps), format_(format) {}
+  Formatter(const std::vector<Step>& steps, std::int32_t format, int size)
+      : steps_(steps), format_(format), size_(size) {}
 
   // `own`: chunks of contributions that are rounded where the rank goes on with them, once others have been sent.
   std::vector<Step> run(std::int32_t own) {
@@ -72,7 +73,7 @@ class Formatter {
         mark(step.src, true);
       }
       if (is_message(step)) step.format = format_;
-      step.is_lossy = step.kind == StepKind::kSend && is_message(step) && is_unrounded(step.src);
+      step.lost_of = step.kind == StepKind::kSend && is_message(step) && is_unrounded(step.src) ? 1 : 0;
       made_.push_back(step);
       if (writes_locally(step.kind)) mark(step.dst, step.kind == StepKind::kRecv);
     }
@@ -103,7 +104,7 @@ class Formatter {
   void round_own(std::size_t next, std::int32_t chunks) {
     for (std::int32_t chunk = 0; chunk < chunks; ++chunk) {
       if (rounded_.contains({Space::kOutput, chunk}) || !is_kept(steps_, next, Space::kOutput, chunk)) continue;
-      made_.push_back(step::round(output(chunk), format_));
+      made_.push_back(step::round(output(chunk), format_, size_));  // the sum is rounded here, too
       mark(output(chunk), true);
     }
   }
@@ -115,7 +116,7 @@ class Formatter {
   }
 
   const std::vector<Step>& steps_;
-  const std::int32_t format_;
+  const std::int32_t format_, size_;
   std::vector<Step> made_;
   std::map<std::pair<Space, std::int32_t>, bool> rounded_;
 };
@@ -166,7 +167,7 @@ Schedule with_format(Schedule schedule, std::int32_t format, bool rounds_own) {
   const std::int32_t own = rounds_own ? schedule.chunks : 0;
   for (Lane& lane : schedule.lanes) {
     if (!is_cut(schedule.collective)) lane.steps = one_chunk_each(lane.steps);
-    lane.steps = Formatter(lane.steps, format).run(own);
+    lane.steps = Formatter(lane.steps, format, schedule.size).run(own);
   }
   return schedule;
 }
@@ -226,7 +227,7 @@ std::string beyond_bound(double bound, std::int32_t format, int roundings) {
   if (proved <= bound) return "";
   const auto digits = [](double number) {
     std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.2g", number);
+    std::snprintf(text.data(), text.size(), "%.3g", number);
     return std::string(text.data());
   };
   std::string others;

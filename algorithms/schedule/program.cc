@@ -75,7 +75,7 @@ class LaneCompiler {
     op.signal = step.signal;
     op.step = step_;
     op.format = step.format;
-    op.is_lossy = step.is_lossy;
+    op.lost_of = step.lost_of;
     program_.is_formatted |= step.format != RODA_WIRE_NONE;
     if (auto wrong = bind(step.src, &op.src)) return wrong;
     if (auto wrong = bind(step.other, &op.other)) return wrong;
@@ -296,7 +296,7 @@ std::string to_text(const Op& op, const Program& program) {
            call_text(program.calls[op.source]);
   }
   Step step{step_of(program, op), op.peer,   range(op.src), range(op.dst), op.signal,
-            range(op.other),      op.format, op.is_lossy};
+            range(op.other),      op.format, op.lost_of};
   if (op.kind != OpKind::kCombine) return to_text(step);
   const auto sources = program.sources_of(op);
   const std::size_t first = sources.size() == 1 ? 0 : 1;

@@ -65,7 +65,7 @@ struct Op {
   std::uint32_t sources = 0;
   std::uint32_t step = 0;  // of the schedule's lane
   std::int32_t format = RODA_WIRE_NONE;
-  bool is_lossy = false;  // Step's
+  std::int32_t lost_of = 0;  // Step's
   friend bool operator==(const Op&, const Op&) = default;
 };
 

@@ -112,7 +112,9 @@ struct Step {
   std::int32_t signal = 0;
   Range other;                           // local, of kDots and kWeigh
   std::int32_t format = RODA_WIRE_NONE;  // roda_wire_format of a message, and of kRound; equal on both sides
-  bool is_lossy = false;                 // src of kSend, or dst of kRound, is not rounded to `format` yet
+  // 0, or src of kSend, or dst of kRound, is not rounded to `format` yet: what was lost of the chunk in the step before
+  // was lost of a sum of so many values like these.
+  std::int32_t lost_of = 0;
 
   friend bool operator==(const Step&, const Step&) = default;
 };

@@ -259,7 +259,7 @@ void Engine::open_set(std::int32_t id, const std::vector<std::int32_t>& ranks) {
   options.generation = parts_.generation;
   options.timeout_ns = static_cast<std::uint64_t>(parts_.knobs.gloo_timeout_seconds) * 1'000'000'000u;
   options.address = parts_.address;
-  options.residuals = &residuals_;
+  if (parts_.knobs.wire_residual_bytes > 0) options.residuals = &residuals_;
   launcher_.open_set(id, std::move(options));
   if (auto* combiner = parts_.control->combiner()) combiner->set_added(id, ranks);
   submissions_.set_opened(id, ranks);

@@ -24,9 +24,8 @@ struct WireData {
 
 // A message of values[0..count), which are elements of the vector from `first` on. `first` is a multiple of
 // schedule::kFormatGrain, and so is the place where the message goes on after each tensor but the last. `draw`: told
-// apart from others of the launch. `is_lossy`: values that are not rounded yet, to which what was lost before is added,
-// and of which what is lost now is kept.
+// apart from others of the launch. `lost_of`: Step's; what was lost before is added, and what is lost now is kept.
 void encode(std::int32_t format, char* message, const float* values, std::size_t count, std::size_t first,
-            std::span<const WireTensor> tensors, std::uint64_t draw, bool is_lossy);
+            std::span<const WireTensor> tensors, std::uint64_t draw, std::int32_t lost_of);
 
 }  // namespace roda::execute

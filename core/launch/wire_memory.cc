@@ -1,7 +1,7 @@
 #include "core/launch/wire_memory.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "algorithms/schedule/format.h"
 #include "plugins/base/hash.h"
@@ -17,15 +17,18 @@ execute::WireTensor WireMemory::next(const std::string& name, std::size_t elemen
   if (kept_.size() >= kMostNames) {
     std::erase_if(kept_, [](const auto& kept) { return kept.second.residual == nullptr; });
   }
+  const std::uint64_t resets = budget_ == nullptr ? 0 : budget_->resets.load(std::memory_order_relaxed);
   const auto [found, is_new] = kept_.try_emplace(name);
   Kept& kept = found->second;
-  if (is_new) {
+  const bool begins = is_new || kept.resets != resets;
+  if (begins) {
+    drop(&kept);
     Hash hash;
     hash.add(std::string_view(name));
-    kept.seed = hash.value();
+    kept = {.seed = hash.value(), .resets = resets};
   }
   kept.seed += 0x9e3779b97f4a7c15u;
-  const bool has_residual = feeds_back && !is_new && budget_ != nullptr;
+  const bool has_residual = feeds_back && !begins && budget_ != nullptr;
   return {.seed = kept.seed, .residual = has_residual ? residual_of(name, elements, &kept) : nullptr};
 }
 
@@ -33,18 +36,12 @@ execute::WireTensor WireMemory::next(const std::string& name, std::size_t elemen
 float* WireMemory::residual_of(const std::string& name, std::size_t elements, Kept* kept) {
   constexpr std::size_t grain = schedule::kFormatGrain;
   const std::size_t count = std::max<std::size_t>((elements + grain - 1) / grain, 1) * grain;
-  const std::uint64_t resets = budget_->resets.load(std::memory_order_relaxed);
   if (kept->residual != nullptr && kept->bytes != count * sizeof(float)) drop(kept);
-  if (kept->residual != nullptr) {
-    if (kept->resets != resets) std::memset(kept->residual.get(), 0, kept->bytes);
-    kept->resets = resets;
-    return kept->residual.get();
-  }
+  if (kept->residual != nullptr) return kept->residual.get();
   // Zero, and pages that no message of this rank comes by are never there.
   if (count * sizeof(float) <= budget_->left) kept->residual.reset(static_cast<float*>(std::calloc(count, 4)));
   if (kept->residual != nullptr) {
     kept->bytes = count * sizeof(float);
-    kept->resets = resets;
     budget_->left -= kept->bytes;
     return kept->residual.get();
   }

@@ -23,7 +23,7 @@ namespace roda::engine {
 struct ResidualBudget {
   std::size_t left = 0;  // bytes
   bool is_told = false;  // that some tensor goes without
-  // Any thread: residuals are zero from each tensor's next launch on.
+  // Any thread: from its next launch on each tensor is as if it were new.
   std::atomic<std::uint64_t> resets{0};
 };
 
@@ -47,7 +47,7 @@ class WireMemory {
     std::uint64_t seed = 0;
     std::unique_ptr<float[], Free> residual;  // NOLINT(*-avoid-c-arrays)
     std::size_t bytes = 0;                    // of it
-    std::uint64_t resets = 0;                 // of the budget, when it was zero last
+    std::uint64_t resets = 0;                 // of the budget, when this began
     bool is_without = false;                  // for lack of memory
   };
   float* residual_of(const std::string& name, std::size_t elements, Kept* kept);

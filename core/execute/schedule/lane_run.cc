@@ -143,7 +143,7 @@ char* LaneRun::encode(const Op& op, const Operand& operand) {
   const std::size_t first =
       view_.wire.begin + (view_.chunks(operand).user[index(operand.first)] + state_.done) / sizeof(float);
   char* message = encoded_.data() + state_.message + wire_bytes(op, state_.done);
-  execute::encode(op.format, message, values, bytes / sizeof(float), first, view_.wire.tensors, draw, op.is_lossy);
+  execute::encode(op.format, message, values, bytes / sizeof(float), first, view_.wire.tensors, draw, op.lost_of);
   state_.done += bytes;
   return message;
 }

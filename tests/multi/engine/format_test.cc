@@ -264,7 +264,7 @@ TEST(Format, AboveTheUsersBoundIsRefused) {
   EXPECT_EQ(outcome.code, RODA_ERR_INVALID);
   EXPECT_NE(outcome.message.find(
                 "Allreduce 'coarse': int4_stochastic rounds a contribution 2 times, which is proved to be off by up to "
-                "0.31, and HOROVOD_WIRE_BOUND allows 0.2: take bf16 (0.0078), "),
+                "0.309, and HOROVOD_WIRE_BOUND allows 0.2: take bf16 (0.00783), "),
             std::string::npos)
       << outcome.message;
   op.wire_format = RODA_WIRE_INT4;

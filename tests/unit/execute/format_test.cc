@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "algorithms/schedule/format.h"
+#include "plugins/devices/cpu/cpu_device.h"
 #include "tests/unit/execute/world.h"
 
 namespace roda::execute::testing {
@@ -127,10 +128,10 @@ TEST(Format, EncodesATensorOfManyAsIfItTravelledAlone) {
   const WireTensor all[] = {{0, 11}, {256, 12}, {1024, 13}};
   for (int format = 1; format < RODA_WIRE_FORMAT_COUNT; ++format) {
     std::string together(roda_wire_bytes(format, 1024), 'x'), apart = together;
-    encode(format, together.data(), values.data() + 256, 1024, 256, {all, 3}, 5, false);
+    encode(format, together.data(), values.data() + 256, 1024, 256, {all, 3}, 5, 0);
     const WireTensor second{0, 12}, third{0, 13};
-    encode(format, apart.data(), values.data() + 256, 768, 0, {&second, 1}, 5, false);
-    encode(format, apart.data() + roda_wire_bytes(format, 768), values.data() + 1024, 256, 0, {&third, 1}, 5, false);
+    encode(format, apart.data(), values.data() + 256, 768, 0, {&second, 1}, 5, 0);
+    encode(format, apart.data() + roda_wire_bytes(format, 768), values.data() + 1024, 256, 0, {&third, 1}, 5, 0);
     EXPECT_EQ(together, apart) << roda_wire_formats[format].name;
   }
 }
@@ -173,6 +174,33 @@ TEST(Format, ResidualsHoldWhatSumsLack) {
       EXPECT_LT(most, 1e-3) << name << " of " << size;
       EXPECT_GT(std::ranges::max(residuals.back()), 0.01F) << name << " of " << size;
     }
+  }
+}
+
+// What a step of larger values lost is added to the next as far as roundings of its own values may lose it; zeros go as
+// such, and keep it for later.
+TEST(Format, LossesOfLargerValuesAreDropped) {
+  for (const std::int32_t format : {RODA_WIRE_INT8, RODA_WIRE_INT4}) {
+    const auto error = static_cast<float>(roda_wire_formats[format].error);
+    Values residual(256);
+    const WireTensor tensor{0, 1, residual.data()};
+    const auto off_by = [&](float scale) {
+      Values values = noise_of(0, 256), decoded(256);
+      const float largest = std::abs(std::ranges::max(values, {}, [](float value) { return std::abs(value); }));
+      for (float& value : values) value *= scale / largest;
+      std::string message(roda_wire_bytes(format, 256), 'x');
+      encode(format, message.data(), values.data(), 256, 0, {&tensor, 1}, 5, 1);
+      cpu::decode(format, decoded.data(), nullptr, message.data(), 256);
+      float most = 0;
+      for (std::size_t i = 0; i < 256; ++i) most = std::max(most, std::abs(decoded[i] - values[i]));
+      return most;
+    };
+    EXPECT_LE(off_by(1000), 1000 * error);
+    const float before = std::ranges::max(residual);
+    EXPECT_EQ(off_by(0), 0);
+    EXPECT_EQ(std::ranges::max(residual), before);
+    EXPECT_LE(off_by(1), error * (3 + 2 * error)) << roda_wire_formats[format].name;
+    EXPECT_LE(off_by(1), error * (3 + 2 * error));
   }
 }
 
