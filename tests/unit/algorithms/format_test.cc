@@ -108,7 +108,8 @@ TEST(Format, RoundsAnOwnersContributionToo) {
   for (int rank = 0; rank < 3; ++rank) {
     const std::vector<Step> steps = formatted("ordered/int8").make(rank, 3, 0).lanes[0].steps;
     EXPECT_EQ(std::ranges::count(steps, step::round(output(rank), RODA_WIRE_INT8)), 1) << rank;  // the sum
-    EXPECT_EQ(steps[2], step::round(output(rank), RODA_WIRE_INT8, 3)) << rank << ", to which is added what the sum lost";
+    EXPECT_EQ(steps[2], step::round(output(rank), RODA_WIRE_INT8, 3))
+        << rank << ", to which is added what the sum lost";
   }
 }
 
