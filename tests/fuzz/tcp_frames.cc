@@ -117,6 +117,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     int ends[2];
     require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "there are sockets");
     peer.reset(ends[0]);
+    require(group.expects_lane(1, group.own(), 0), "the peer may connect");
     group.take(group.peer(1), 0, UniqueFd(ends[1]));
     Input input(data, size);
     std::array<char, 1 << 16> sink;

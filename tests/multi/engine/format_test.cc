@@ -116,7 +116,8 @@ TEST(Format, ScattersWithinTheBoundOfOneRounding) {
     const std::size_t count = 200'003;
     const std::vector<float> input = noise(rank(), count);
     const std::vector<std::int64_t> shape{static_cast<std::int64_t>(count)};
-    roda_op op = make_op(RODA_REDUCESCATTER, "part" + std::to_string(wire_format), shape, input.data(), nullptr);
+    const std::string name = "part" + std::to_string(wire_format);
+    roda_op op = make_op(RODA_REDUCESCATTER, name, shape, input.data(), nullptr);
     op.op = RODA_AVERAGE;
     op.wire_format = wire_format;
     const auto part = run_owned<float>(op);
