@@ -146,6 +146,11 @@ void encode(std::int32_t format, void* message, const float* values, std::size_t
   kernels().encode[format](message, values, count, first, seed);
 }
 
+void encode_fed(std::int32_t format, void* message, const float* values, float* residual, float share,
+                std::size_t count, std::uint64_t first, std::uint64_t seed) {
+  kernels().encode_fed[format](message, values, residual, share, count, first, seed);
+}
+
 void decode(std::int32_t format, float* to, const float* local, const void* message, std::size_t count) {
   kernels().decode[format](to, local, message, count);
 }

@@ -25,6 +25,12 @@ bool adasum_weigh(void* to, const void* a, const void* b, std::size_t count, std
 // processor. `first`: the number of values[0] among those that the seed is for, which stochastic formats draw by.
 void encode(std::int32_t format, void* message, const float* values, std::size_t count, std::uint64_t first,
             std::uint64_t seed);
+// The same with error feedback: residual[i], what messages lost of the element before, is added, and becomes what this
+// one loses. No more is added to a block than `share` of its largest value's magnitude: after a step of values that
+// were larger by far, its losses would be wrong for this one, and are dropped. A block of zeros goes as such and keeps
+// what it has. What is no number leaves nothing behind.
+void encode_fed(std::int32_t format, void* message, const float* values, float* residual, float share,
+                std::size_t count, std::uint64_t first, std::uint64_t seed);
 // to[i] = local[i] + what the message holds; that alone where `local` is null. `to` may be `local`.
 void decode(std::int32_t format, float* to, const float* local, const void* message, std::size_t count);
 

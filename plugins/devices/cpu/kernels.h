@@ -33,6 +33,8 @@ using WeighFunction = void (*)(void* to, const void* a, const void* b, std::size
 // values[0]: not from where a message begins.
 using EncodeFunction = void (*)(void* message, const float* values, std::size_t count, std::uint64_t first,
                                 std::uint64_t seed);
+using EncodeFedFunction = void (*)(void* message, const float* values, float* residual, float share, std::size_t count,
+                                   std::uint64_t first, std::uint64_t seed);
 // to[i] = local[i] + what the message holds, or that alone where `local` is null. `to` may be `local`.
 using DecodeFunction = void (*)(float* to, const float* local, const void* message, std::size_t count);
 
@@ -43,6 +45,7 @@ struct Kernels {
   DotsFunction dots[RODA_DTYPE_COUNT];            // floating point alone, null for others
   WeighFunction weigh[RODA_DTYPE_COUNT];          // likewise
   EncodeFunction encode[RODA_WIRE_FORMAT_COUNT];  // null: RODA_WIRE_NONE
+  EncodeFedFunction encode_fed[RODA_WIRE_FORMAT_COUNT];
   DecodeFunction decode[RODA_WIRE_FORMAT_COUNT];
 };
 

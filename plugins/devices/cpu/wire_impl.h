@@ -227,6 +227,44 @@ void encode_all(void* to, const float* values, std::size_t count, std::uint64_t 
   __builtin_memcpy(message, last, Format::bytes(count - done));
 }
 
+template <typename Format>
+void encode_block_fed(char* message, const float* values, float* residual, float share, std::uint64_t first,
+                      std::uint64_t seed) {
+  const std::uint32_t largest = largest_of<Format::kBlock>(values);
+  const float most = share * float_of(largest);
+  float wanted[Format::kBlock];
+  for (std::size_t i = 0; i < Format::kBlock; i += kLanes) {
+    Floats fed = load_vector<Floats>(residual + i);
+    fed = fed > most ? Floats{} + most : fed;
+    fed = fed < -most ? Floats{} - most : fed;
+    store_vector(wanted + i, load_vector<Floats>(values + i) + fed);
+  }
+  Format::encode(message, wanted, first, seed);
+  if (largest == 0) return;
+  Format::decode(message, [&](std::size_t i, const Floats& sent) {
+    const Floats lost = load_vector<Floats>(wanted + i) - sent;
+    store_vector(residual + i, lost - lost == 0 ? lost : Floats{});
+  });
+}
+
+template <typename Format>
+void encode_all_fed(void* to, const float* values, float* residual, float share, std::size_t count, std::uint64_t first,
+                    std::uint64_t seed) {
+  auto message = static_cast<char*>(to);
+  std::size_t done = 0;
+  for (; done + Format::kBlock <= count; done += Format::kBlock, message += Format::bytes(Format::kBlock)) {
+    encode_block_fed<Format>(message, values + done, residual + done, share, first + done, seed);
+  }
+  if (done == count) return;
+  float rest[Format::kBlock] = {}, lost[Format::kBlock] = {};
+  char last[Format::bytes(Format::kBlock)];
+  __builtin_memcpy(rest, values + done, (count - done) * sizeof(float));
+  __builtin_memcpy(lost, residual + done, (count - done) * sizeof(float));
+  encode_block_fed<Format>(last, rest, lost, share, first + done, seed);
+  __builtin_memcpy(residual + done, lost, (count - done) * sizeof(float));
+  __builtin_memcpy(message, last, Format::bytes(count - done));
+}
+
 template <typename Format, bool kAdds>
 void decode_all(float* to, const float* local, const char* message, std::size_t count) {
   std::size_t done = 0;
@@ -253,6 +291,7 @@ void decode_any(float* to, const float* local, const void* message, std::size_t 
 template <typename Format>
 constexpr void fill_format(Kernels& table, int format) {
   table.encode[format] = encode_all<Format>;
+  table.encode_fed[format] = encode_all_fed<Format>;
   table.decode[format] = decode_any<Format>;
 }
 
