@@ -227,42 +227,54 @@ void encode_all(void* to, const float* values, std::size_t count, std::uint64_t 
   __builtin_memcpy(message, last, Format::bytes(count - done));
 }
 
-template <typename Format>
-void encode_block_fed(char* message, const float* values, float* residual, float share, std::uint64_t first,
-                      std::uint64_t seed) {
-  const std::uint32_t largest = largest_of<Format::kBlock>(values);
-  const float most = share * float_of(largest);
-  float wanted[Format::kBlock];
-  for (std::size_t i = 0; i < Format::kBlock; i += kLanes) {
-    Floats fed = load_vector<Floats>(residual + i);
-    fed = fed > most ? Floats{} + most : fed;
-    fed = fed < -most ? Floats{} - most : fed;
-    store_vector(wanted + i, load_vector<Floats>(values + i) + fed);
+// Several blocks: what one waits for, its largest magnitude and then its scale, others need not wait for.
+template <typename Format, std::size_t kBlocks>
+void encode_blocks_fed(char* message, const float* values, float* residual, float share, std::uint64_t first,
+                       std::uint64_t seed) {
+  constexpr std::size_t kBlock = Format::kBlock;
+  std::uint32_t largest[kBlocks];
+  float wanted[kBlocks * kBlock];
+  for (std::size_t b = 0; b < kBlocks; ++b) largest[b] = largest_of<kBlock>(values + b * kBlock);
+  for (std::size_t b = 0; b < kBlocks; ++b) {
+    const float most = share * float_of(largest[b]);
+    for (std::size_t i = b * kBlock; i < (b + 1) * kBlock; i += kLanes) {
+      Floats fed = load_vector<Floats>(residual + i);
+      fed = fed > most ? Floats{} + most : fed;
+      fed = fed < -most ? Floats{} - most : fed;
+      store_vector(wanted + i, load_vector<Floats>(values + i) + fed);
+    }
   }
-  Format::encode(message, wanted, first, seed);
-  if (largest == 0) return;
-  Format::decode(message, [&](std::size_t i, const Floats& sent) {
-    const Floats lost = load_vector<Floats>(wanted + i) - sent;
-    store_vector(residual + i, lost - lost == 0 ? lost : Floats{});
-  });
+  for (std::size_t b = 0; b < kBlocks; ++b) {
+    Format::encode(message + b * Format::bytes(kBlock), wanted + b * kBlock, first + b * kBlock, seed);
+  }
+  for (std::size_t b = 0; b < kBlocks; ++b) {
+    if (largest[b] == 0) continue;
+    Format::decode(message + b * Format::bytes(kBlock), [&](std::size_t i, const Floats& sent) {
+      const Floats lost = load_vector<Floats>(wanted + b * kBlock + i) - sent;
+      store_vector(residual + b * kBlock + i, lost - lost == 0 ? lost : Floats{});
+    });
+  }
 }
 
 template <typename Format>
 void encode_all_fed(void* to, const float* values, float* residual, float share, std::size_t count, std::uint64_t first,
                     std::uint64_t seed) {
+  constexpr std::size_t kBlock = Format::kBlock, kBlocks = 256 / kBlock;
   auto message = static_cast<char*>(to);
   std::size_t done = 0;
-  for (; done + Format::kBlock <= count; done += Format::kBlock, message += Format::bytes(Format::kBlock)) {
-    encode_block_fed<Format>(message, values + done, residual + done, share, first + done, seed);
+  for (; done + kBlocks * kBlock <= count; done += kBlocks * kBlock, message += kBlocks * Format::bytes(kBlock)) {
+    encode_blocks_fed<Format, kBlocks>(message, values + done, residual + done, share, first + done, seed);
   }
-  if (done == count) return;
-  float rest[Format::kBlock] = {}, lost[Format::kBlock] = {};
-  char last[Format::bytes(Format::kBlock)];
-  __builtin_memcpy(rest, values + done, (count - done) * sizeof(float));
-  __builtin_memcpy(lost, residual + done, (count - done) * sizeof(float));
-  encode_block_fed<Format>(last, rest, lost, share, first + done, seed);
-  __builtin_memcpy(residual + done, lost, (count - done) * sizeof(float));
-  __builtin_memcpy(message, last, Format::bytes(count - done));
+  for (; done < count; done += kBlock, message += Format::bytes(kBlock)) {
+    const std::size_t part = count - done < kBlock ? count - done : kBlock;
+    float rest[kBlock] = {}, lost[kBlock] = {};
+    char last[Format::bytes(kBlock)];
+    __builtin_memcpy(rest, values + done, part * sizeof(float));
+    __builtin_memcpy(lost, residual + done, part * sizeof(float));
+    encode_blocks_fed<Format, 1>(last, rest, lost, share, first + done, seed);
+    __builtin_memcpy(residual + done, lost, part * sizeof(float));
+    __builtin_memcpy(message, last, Format::bytes(part));
+  }
 }
 
 template <typename Format, bool kAdds>
