@@ -50,7 +50,7 @@ const Rounding& rounding_of(const Algorithm& formatted, int size);
 // Whether all ranks end with the same bits although each rounds in its own way: no two round the same sum.
 bool rounds_apart(const Algorithm& formatted, int size);
 
-// Of a contribution, whatever the algorithm: as a message, and as a part of the sum.
+// How often any algorithm rounds a contribution at least: as a message, and of an allreduce as a part of the sum.
 constexpr int fewest_roundings(Collective collective) { return collective == Collective::kAllreduce ? 2 : 1; }
 
 // The most that a sum is off by when each contribution is rounded so many times: as a share of the sum, over the ranks,

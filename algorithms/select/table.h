@@ -93,7 +93,7 @@ class Table {
   // Every option the rules give for the query, expanded over the offers, without repeats. May hold no usable one.
   std::vector<Verdict> rank(const Query& query, const std::vector<Offer>& offers) const;
 
-  // What its rules forbid, in the grammar: "allreduce = !gloo/ring; ...". Empty: nothing.
+  // The options that rules forbid, in the grammar: "allreduce = !gloo/ring; ...". Empty: nothing.
   std::string bans() const;
 
   // In the grammar; parse(to_text()) is the same table.

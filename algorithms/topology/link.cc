@@ -18,7 +18,7 @@ std::string gbits(double bytes_per_second) {
   return text.data();
 }
 
-// Of the bytes of float32.
+// The bytes of a message in the format, as a share of those in float32.
 double share(std::int32_t wire_format) {
   constexpr std::size_t kElements = 1 << 12;
   return static_cast<double>(roda_wire_bytes(wire_format, kElements)) / (kElements * sizeof(float));

@@ -141,7 +141,7 @@ Status check_basics(const roda_op& op) {
   return {};
 }
 
-// What no plan between hosts could keep to is refused before the others wait for it.
+// A format whose error no plan between hosts could keep within the bound is refused before the others wait for it.
 Status check_bound(const Engine& engine, const roda_op& op, std::int32_t wire_format) {
   const std::optional<double>& bound = engine.knobs().wire_bound;
   if (wire_format == RODA_WIRE_NONE || !bound.has_value() || engine.topology().hosts.size() < 2) return {};

@@ -33,8 +33,8 @@ HostIdentity this_host(const std::string& hostname_override);
 // and disturbs nobody. A prefix is used once per store. Blocks for a round trip.
 Status claim_rank(Store& store, int rank, const HostIdentity& host, const std::string& prefix, Deadline deadline);
 
-// What one rank says about itself. Unset numbers: the launcher gave none. In what all get, boots and network namespaces
-// are numbers that the job gives them.
+// A rank's report of itself. Unset numbers: the launcher gave none. In the table that all get, boots and network
+// namespaces are numbers that the job gives them.
 struct RankReport {
   HostIdentity host;
   std::string note;  // one word of the caller's
@@ -48,8 +48,8 @@ struct RankReport {
 Status discover(Store& store, int rank, int size, const Knobs& knobs, const std::string& note,
                 const std::string& prefix, Deadline deadline, std::vector<RankReport>* reports);
 
-// What every rank gets: what ranks and hosts have in common is said once, so that a host that is as others takes some 8
-// bytes. The reverse is for as many ranks as *reports has; false: it is no such text. Pure.
+// The table that every rank gets: what ranks and hosts have in common is said once, so that a host that is as others
+// takes some 8 bytes. The reverse is for as many ranks as *reports has; false: it is no such text. Pure.
 std::string table_of(const std::vector<RankReport>& reports);
 bool reports_of(std::string_view table, std::vector<RankReport>* reports);
 

@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of each host, in all. The first quarter, while congestion control finds its pace, does not count.
+// What each host sends in all. The first quarter, while congestion control finds its pace, does not count.
 constexpr std::size_t kBytes = std::size_t{16} << 20;
 // Over slow links less is sent, and nobody waits longer for the rest.
 constexpr std::chrono::milliseconds kLongestSending{300};

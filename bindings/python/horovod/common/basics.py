@@ -244,7 +244,7 @@ class HorovodBasics:
         ----------
         call : callable
             Called on a thread of Horovod's, with a :class:`~horovod.common.stragglers.Straggler`. A rank is
-            told of once, and again after it has been better. An exception is logged.
+            told of once, again after it has been better, and each five minutes while it lasts. An exception is logged.
         """
         stragglers.tell(call)
 

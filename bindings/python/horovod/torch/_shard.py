@@ -47,7 +47,7 @@ class Shard:
             raise ValueError(f"sharded=True needs parameters without gaps in memory; {name} has some.")
         self.parameter, self.name = parameter, name
         self._begin, self._end = share_of(parameter.numel(), rank, count)
-        # What the parameter had in place of the master copy when it was written last; None: the part is a view of it.
+        # The part as the parameter had it when it was written last; None: there is no master copy, the part is a view.
         self._replica: torch.Tensor | None = None
         if keeps_master and parameter.is_cpu and parameter.dtype is torch.float32:
             self._replica = self._own().clone()
